@@ -16,6 +16,21 @@ static int gpr_of(ZydisRegister r)
 		       : -1;
 }
 
+/* Bit i for byte i. */
+static uint8_t bytes_of(ZydisRegister r)
+{
+	switch (ZydisRegisterGetClass(r)) {
+	case ZYDIS_REGCLASS_GPR8:
+		return r == ZYDIS_REGISTER_AH ? 0x02 : 0x01;
+	case ZYDIS_REGCLASS_GPR16:
+		return 0x03;
+	case ZYDIS_REGCLASS_GPR32:
+		return 0x0f;
+	default:
+		return 0xff;
+	}
+}
+
 static int vector_of(ZydisRegister r)
 {
 	ZydisRegisterClass class = ZydisRegisterGetClass(r);
@@ -31,6 +46,8 @@ static void read_register(struct insn_regs *ret, ZydisRegister r, bool narrow)
 
 	if (gpr >= 0)
 		ret->reads |= 1u << gpr;
+	if (gpr == WREG_RAX)
+		ret->rax_reads |= bytes_of(r);
 	if (gpr >= 0 && !narrow && ZydisRegisterGetClass(r) == ZYDIS_REGCLASS_GPR64)
 		ret->wide_reads |= 1u << gpr;
 	if (vector >= 0)
@@ -128,10 +145,32 @@ static ZydisRegister save_base(const ZydisDecodedInstruction *i, const ZydisDeco
 	return saves ? op[0].mem.base : ZYDIS_REGISTER_NONE;
 }
 
+static void write_register(struct insn_regs *ret, ZydisRegister r)
+{
+	int gpr = gpr_of(r), vector = vector_of(r);
+
+	if (gpr >= 0)
+		ret->writes |= 1u << gpr;
+	if (gpr == WREG_RAX)
+		ret->rax_writes |= ZydisRegisterGetClass(r) == ZYDIS_REGCLASS_GPR32 ? 0xff : bytes_of(r);
+	if (vector >= 0)
+		ret->vector_writes |= 1u << vector;
+}
+
+/* The instruction names it: it is not merely where such instructions leave something (div). */
+static void name_register(struct insn_regs *ret, ZydisRegister r)
+{
+	int gpr = gpr_of(r), vector = vector_of(r);
+
+	if (gpr >= 0)
+		ret->named_writes |= 1u << gpr;
+	if (vector >= 0)
+		ret->named_vector_writes |= 1u << vector;
+}
+
 static void add_operand(const ZydisDecodedOperand *op, bool value_counts, bool narrow, struct insn_regs *ret)
 {
 	bool conditional = op->actions & ZYDIS_OPERAND_ACTION_CONDWRITE;
-	int gpr, vector;
 
 	if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
 		read_register(ret, op->mem.base, narrow);
@@ -142,14 +181,33 @@ static void add_operand(const ZydisDecodedOperand *op, bool value_counts, bool n
 		return;
 	if ((op->actions & ZYDIS_OPERAND_ACTION_MASK_READ) && value_counts)
 		read_register(ret, op->reg.value, false);
-	if (!(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) || conditional)
+	if (!(op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
 		return;
-	gpr = gpr_of(op->reg.value);
-	vector = vector_of(op->reg.value);
-	if (gpr >= 0)
-		ret->writes |= 1u << gpr;
-	if (vector >= 0)
-		ret->vector_writes |= 1u << vector;
+	if (op->visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN)
+		name_register(ret, op->reg.value);
+	if (!conditional)
+		write_register(ret, op->reg.value);
+}
+
+/* cdqe and the like: the same value, wider. */
+static bool widens_rax(ZydisMnemonic m)
+{
+	return m == ZYDIS_MNEMONIC_CBW || m == ZYDIS_MNEMONIC_CWDE || m == ZYDIS_MNEMONIC_CDQE;
+}
+
+static bool keeps_low_part(ZydisMnemonic m)
+{
+	switch (m) {
+	case ZYDIS_MNEMONIC_MOVHPS:
+	case ZYDIS_MNEMONIC_MOVHPD:
+	case ZYDIS_MNEMONIC_PINSRB:
+	case ZYDIS_MNEMONIC_PINSRW:
+	case ZYDIS_MNEMONIC_PINSRD:
+	case ZYDIS_MNEMONIC_PINSRQ:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* lea eax, [rdi + rsi]: an addition of which 32 bits are kept. */
@@ -175,6 +233,10 @@ bool insn_regs_find(const uint8_t *bytes, size_t len, struct insn_regs *ret)
 
 		add_operand(&op[k], is_source && !is_independent(&i, op), adds_narrow(&i), ret);
 	}
+	if (widens_rax(i.mnemonic))
+		ret->named_writes |= 1u << WREG_RAX;
+	if (keeps_low_part(i.mnemonic))
+		ret->vector_joins = ret->vector_writes;
 	ret->pushes = i.mnemonic == ZYDIS_MNEMONIC_PUSH && op[0].type == ZYDIS_OPERAND_TYPE_REGISTER;
 	ret->saves_at_rsp = save_base(&i, op) == ZYDIS_REGISTER_RSP;
 	ret->saves_at_rbp = save_base(&i, op) == ZYDIS_REGISTER_RBP;

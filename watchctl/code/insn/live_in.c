@@ -11,11 +11,9 @@
  */
 #include "watchctl/code/insn/live_in.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "watchctl/base/map64.h"
-#include "watchctl/base/vec.h"
+#include "watchctl/code/insn/code_paths.h"
 #include "watchctl/code/insn/insn.h"
 #include "watchctl/code/insn/insn_regs.h"
 #include "watchctl/code/regs.h"
@@ -30,11 +28,6 @@
 
 static const uint8_t param_gpr[GPRS] = { WREG_RDI, WREG_RSI, WREG_RDX, WREG_RCX, WREG_R8, WREG_R9 };
 
-struct path {
-	uint64_t at;
-	uint32_t written;
-};
-
 struct budget {
 	unsigned int callees, insns;
 };
@@ -43,9 +36,7 @@ struct walk {
 	const struct code_view *code;
 	unsigned int depth;
 	struct budget *left;
-	struct path *path;
-	size_t npaths, path_cap;
-	struct map64 seen;    /* address -> 1 + what was written on each way there */
+	struct code_paths paths; /* with what was written on each way there */
 	uint32_t read, saved; /* with the general registers that are read whole in bits WIDE on */
 	bool al_written, is_variadic;
 };
@@ -68,26 +59,6 @@ static uint32_t unwritten(uint32_t set, uint32_t written)
 
 static uint32_t live_set(const struct code_view *code, uint64_t addr, unsigned int depth,
 			 struct budget *left);
-
-/* Whether the code at @at was not come to with that few registers written before. */
-static bool is_new(struct walk *w, uint64_t at, uint32_t *written)
-{
-	uintptr_t seen = (uintptr_t)map64_get(&w->seen, at);
-
-	if (seen) {
-		uint32_t both = (uint32_t)(seen - 1) & *written;
-
-		if (both == seen - 1)
-			return false;
-		*written = both;
-	}
-	return map64_put(&w->seen, at, (void *)(uintptr_t)(*written + 1));
-}
-
-static void go_to(struct walk *w, uint64_t at, uint32_t written)
-{
-	(void)vec_push(w->path, w->npaths, w->path_cap, (struct path){ at, written });
-}
 
 static void call(struct walk *w, const struct insn *i, uint32_t written)
 {
@@ -115,28 +86,24 @@ static void live_in_look(struct walk *w, const struct insn_regs *r, uint32_t *wr
 }
 
 /* Follows one path up to its end, or to where another one was before. */
-static void live_in_follow(struct walk *w, struct path p)
+static void live_in_follow(struct walk *w, struct code_path p)
 {
-	while (w->left->insns && p.written != ALL && is_new(w, p.at, &p.written)) {
-		const uint8_t *bytes;
-		size_t n = w->code->bytes(w->code->ctx, p.at, &bytes);
-		struct insn_regs regs;
-		struct insn i;
+	struct insn_regs regs;
+	struct insn i;
 
-		if (n > INSN_MAX)
-			n = INSN_MAX;
-		if (!n || !insn_decode(bytes, n, p.at, &i) || !insn_regs_find(bytes, n, &regs))
+	while (w->left->insns && p.holds != ALL && code_paths_is_new(&w->paths, p.at, &p.holds)) {
+		if (!code_view_decode(w->code, p.at, &i, &regs))
 			return;
 		w->left->insns--;
-		live_in_look(w, &regs, &p.written);
+		live_in_look(w, &regs, &p.holds);
 		if (i.is_call) {
-			call(w, &i, p.written);
+			call(w, &i, p.holds);
 			return;
 		}
 		if (i.is_ret || (i.is_jmp && !i.is_cond && !i.has_target))
 			return;
 		if (i.is_jmp && i.has_target && i.is_cond)
-			go_to(w, i.target, p.written);
+			code_paths_add(&w->paths, i.target, p.holds);
 		p.at = i.is_jmp && !i.is_cond ? i.target : p.at + i.len;
 	}
 }
@@ -158,12 +125,12 @@ static bool begins_with_frame(const struct code_view *code, uint64_t addr)
 static uint32_t live_set(const struct code_view *code, uint64_t addr, unsigned int depth, struct budget *left)
 {
 	struct walk w = { .code = code, .depth = depth, .left = left };
+	struct code_path p;
 
-	go_to(&w, addr, 0);
-	while (w.npaths)
-		live_in_follow(&w, w.path[--w.npaths]);
-	free(w.path);
-	map64_deinit(&w.seen);
+	code_paths_add(&w.paths, addr, 0);
+	while (code_paths_take(&w.paths, &p))
+		live_in_follow(&w, p);
+	code_paths_deinit(&w.paths);
 	if (!w.is_variadic && !depth && begins_with_frame(code, addr))
 		w.read |= w.saved;
 	return w.read;

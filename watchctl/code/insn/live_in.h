@@ -10,17 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "watchctl/code/insn/code_paths.h"
+
 struct live_in {
 	uint8_t gprs; /* bit i: the i-th of rdi, rsi, rdx, rcx, r8, r9 */
 	uint8_t wide; /* of @gprs: more than the low 32 bits is read; the rest may be what an earlier call
 			 left */
 	uint8_t xmms; /* bit i: xmm i, 0..7 */
-};
-
-/* Code by address: how many bytes there are at @addr, 0: none. */
-struct code_view {
-	size_t (*bytes)(void *ctx, uint64_t addr, const uint8_t **ret);
-	void *ctx;
 };
 
 /* Of the code that begins at @addr. */
