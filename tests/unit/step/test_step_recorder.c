@@ -38,7 +38,12 @@ static const struct type_event *type(struct planner *p, uint32_t id)
 	return id < T_COUNT ? &types[id] : NULL;
 }
 
-static const struct planner_ops ops = { .name = "script", .type = type };
+static enum result_use result_use(struct planner *p, uint64_t return_address, bool vector)
+{
+	return RESULT_READ;
+}
+
+static const struct planner_ops ops = { .name = "script", .type = type, .result_use = result_use };
 
 struct seen {
 	enum event_type type;

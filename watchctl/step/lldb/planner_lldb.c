@@ -10,6 +10,11 @@
 #include <string.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/code/insn/code_paths.h"
+#include "watchctl/code/insn/live_in.h"
+#include "watchctl/code/insn/result_use.h"
+#include "watchctl/code/regs.h"
+#include "watchctl/step/insn/plan.h"
 #include "watchctl/step/lldb/planner_module.h"
 #include "watchctl/step/lldb/planner_plan.h"
 #include "watchctl/trace/call_values.h"
@@ -206,12 +211,20 @@ static size_t code_bytes(void *ctx, uint64_t addr, const uint8_t **ret)
 	return code_entry_bytes(ctx, addr, ret);
 }
 
+static struct code_view code_of(const struct known_module *m)
+{
+	return (struct code_view){ code_bytes, m->entries };
+}
+
 static bool plan_registers(struct plan_maker *maker, const struct subject *s)
 {
 	struct live_in live = { 0 };
 
-	if (s->module && s->vaddr)
-		live = live_in_find(&(struct code_view){ code_bytes, s->module->entries }, s->vaddr);
+	if (s->module && s->vaddr) {
+		struct code_view code = code_of(s->module);
+
+		live = live_in_find(&code, s->vaddr);
+	}
 	return plan_by_registers(maker, &live);
 }
 
@@ -236,6 +249,8 @@ static struct wc_error *plan_debug_info(struct plan_maker *maker, const struct s
 	}
 	if (!err && f) {
 		*done = true;
+		/* In C alone may a function that has a result leave it out. */
+		maker->plan->sets_result = f->language != LLDB_LANGUAGE_C;
 		maker->plan->function.file = strings_keep(maker->pool, places->file ? places->file : f->file);
 		maker->plan->function.line = places->file ? places->line : f->line;
 		if (!plan_by_debug_info(maker, f, places, variant_of(s->linkage)))
@@ -257,6 +272,26 @@ static void identify(struct function_event *e, const struct subject *s)
 	e->size = s->size;
 }
 
+/* Whether all of the result is where something may be left over: in rax or xmm0. */
+static bool may_be_left_over(const struct function_plan *plan)
+{
+	const struct fetch *f = &plan->plan.leave.v[plan->result.first];
+
+	return plan->result.state == VALUE_OK && plan->result.count == 1 &&
+	       ((f->op == FETCH_GPR && f->reg == WREG_RAX) || (f->op == FETCH_XMM && f->reg == 0));
+}
+
+static bool code_sets_result(const struct subject *s, const struct function_plan *plan)
+{
+	const struct fetch *f = &plan->plan.leave.v[plan->result.first];
+	struct code_view code;
+
+	if (!s->module || !s->vaddr || !s->size)
+		return false;
+	code = code_of(s->module);
+	return result_is_set(&code, s->vaddr, s->size, f->op == FETCH_XMM);
+}
+
 static struct wc_error *make_plan(struct planner *p, const struct subject *s, bool over,
 				  struct function_plan *plan)
 {
@@ -274,13 +309,15 @@ static struct wc_error *make_plan(struct planner *p, const struct subject *s, bo
 	if (!prototype)
 		return &wc_enomem;
 	if (s->linkage && (s->is_runtime || (over && s->is_static)) && prototype_find(s->linkage, prototype))
-		done = true;
+		done = plan->sets_result = true;
 	err = done && !plan_by_prototype(&maker, prototype) ? &wc_enomem : NULL;
 	free(prototype);
 	if (!done && !err)
 		err = plan_debug_info(&maker, s, &done);
 	if (!done && !err && !plan_registers(&maker, s))
 		err = &wc_enomem;
+	if (!err && !plan->sets_result)
+		plan->sets_result = !may_be_left_over(plan) || code_sets_result(s, plan);
 	return err;
 }
 
@@ -310,6 +347,17 @@ static struct wc_error *planner_plan(struct planner *p, uint64_t address, bool o
 	return err;
 }
 
+static enum result_use planner_result_use(struct planner *p, uint64_t return_address, bool vector)
+{
+	struct known_module *m = known_module_at(&p->modules, return_address);
+	struct code_view code;
+
+	if (!m)
+		return RESULT_READ;
+	code = code_of(m);
+	return result_use_find(&code, return_address - m->m.bias, vector);
+}
+
 static const struct type_event *planner_type(struct planner *p, uint32_t id)
 {
 	return planner_types_at(&p->types, id);
@@ -322,6 +370,7 @@ const struct planner_ops planner_lldb = {
 	.set_modules = planner_set_modules,
 	.functions = planner_functions,
 	.plan = planner_plan,
+	.result_use = planner_result_use,
 	.type = planner_type,
 	.close = planner_close,
 };

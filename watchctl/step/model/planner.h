@@ -13,6 +13,7 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/code/elf/module.h"
+#include "watchctl/code/insn/result_use.h"
 #include "watchctl/code/memory_view.h"
 #include "watchctl/step/insn/plan.h"
 #include "watchctl/trace/call_values.h"
@@ -44,6 +45,11 @@ struct function_plan {
 	struct step_plan plan;
 	struct param_recipe recipe[FUNCTION_PARAMS_MAX]; /* as many as function.nparams */
 	struct param_recipe result;			 /* state VALUE_NONE: void, or not known */
+	/*
+	 * It has a result, by what is known of it: each call has one, whether anybody reads it or not. False: what
+	 * is found in its register may be left over from something else.
+	 */
+	bool sets_result;
 	/* For FUNCTION_OVER: by what result it says that it failed and errno has the reason. */
 	enum { FAILS_NEVER, FAILS_MINUS_ONE, FAILS_NULL } fails;
 	const char *note; /* something a user should know about what is missing: "optimised out: n, flags";
@@ -87,6 +93,8 @@ struct planner_ops {
 	 */
 	struct wc_error *(*plan)(struct planner *p, uint64_t address, bool over,
 				 const struct function_plan **ret);
+	/* What the code at @return_address does with a result in rax, with @vector in xmm0. */
+	enum result_use (*result_use)(struct planner *p, uint64_t return_address, bool vector);
 	/* Type @id, which a plan's function or another type has named; NULL: there is none. */
 	const struct type_event *(*type)(struct planner *p, uint32_t id);
 	/* Accepts NULL. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "watchctl/base/error.h"
+#include "watchctl/code/insn/result_use.h"
 
 #define REGISTERS 6u
 #define REGISTER_TYPE 0u /* the only one */
@@ -87,6 +88,15 @@ static struct wc_error *plan_function(struct planner *p, uint64_t address, bool 
 	return NULL;
 }
 
+/* It knows no code. */
+static enum result_use result_use(struct planner *p, uint64_t return_address, bool vector)
+{
+	(void)p;
+	(void)return_address;
+	(void)vector;
+	return RESULT_READ;
+}
+
 static const struct type_event *type(struct planner *p, uint32_t id)
 {
 	static const struct type_event only = {
@@ -109,6 +119,7 @@ const struct planner_ops planner_registers = {
 	.set_modules = set_modules,
 	.functions = functions,
 	.plan = plan_function,
+	.result_use = result_use,
 	.type = type,
 	.close = close_registers,
 };

@@ -15,6 +15,7 @@
 #include "watchctl/code/elf/module.h"
 #include "watchctl/code/unwind/cfi.h"
 #include "watchctl/step/model/step_changes.h"
+#include "watchctl/step/model/step_open.h"
 #include "watchctl/step/model/step_stack.h"
 #include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/told_regions.h"
@@ -29,6 +30,7 @@
 /* A function as the log knows it. */
 struct reported_function {
 	const struct function_plan *plan;
+	uint64_t start; /* in the process; 0: not known */
 	uint32_t id;
 	bool reported;
 };
@@ -52,6 +54,7 @@ struct step_recorder {
 	struct told_regions regions;
 	struct step_changes changes;
 	const struct step_globals *globals;
+	struct step_open open;
 	uint32_t nfunctions;
 	struct untyped_module *untyped;
 	size_t nuntyped, untyped_cap;
@@ -69,6 +72,7 @@ struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct pl
 		return NULL;
 	r->types = (struct told_types){ .ops = ops, .planner = planner };
 	r->globals = globals;
+	r->open = (struct step_open){ .ops = ops, .planner = planner };
 	r->sink = sink;
 	r->cfi = cfi_new();
 	if (!r->cfi) {
@@ -86,6 +90,7 @@ void step_recorder_free(struct step_recorder *r)
 	told_types_deinit(&r->types);
 	told_regions_deinit(&r->regions);
 	step_changes_deinit(&r->changes);
+	step_open_deinit(&r->open);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
 	for (size_t i = 0; i < r->nuntyped; i++)
@@ -169,6 +174,7 @@ struct wc_error *step_recorder_modules(struct step_recorder *r, pid_t pid, const
 	}
 	module_list_deinit(&r->modules);
 	r->modules = copy;
+	step_open_forget_code(&r->open);
 	return err;
 }
 
@@ -222,6 +228,14 @@ static struct wc_error *report_function(struct step_recorder *r, struct reported
 	return put(r, &e);
 }
 
+static uint64_t start_of(const struct step_recorder *r, const struct function_event *f)
+{
+	for (size_t i = 0; f->module && f->address && i < r->modules.n; i++)
+		if (!strcmp(r->modules.v[i].path, f->module))
+			return f->address + r->modules.v[i].bias;
+	return 0;
+}
+
 struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, const struct function_plan *plan)
 {
 	struct reported_function *f = map64_get(&r->functions, (uintptr_t)plan);
@@ -233,6 +247,7 @@ struct wc_error *step_recorder_plan(struct step_recorder *r, uint32_t point, con
 			return &wc_enomem;
 		}
 		f->plan = plan;
+		f->start = start_of(r, &plan->function);
 		f->id = r->nfunctions++;
 	}
 	if (!vec_reserve((void **)&r->point, &r->points_cap, point + 1, sizeof(struct reported_function *)))
@@ -257,6 +272,8 @@ static struct wc_error *on_entry(struct step_recorder *r, const struct step_reco
 
 	if (err)
 		return err;
+	if (!step_open_enter(&r->open, rec->tid, rec->call, plan, f->start))
+		return &wc_enomem;
 	for (i = 0; i < plan->function.nparams; i++)
 		step_value_put(&plan->recipe[i], rec->fetched, type_of(r, plan->function.param[i].type),
 			       r->values, sizeof(r->values), &len);
@@ -281,6 +298,16 @@ static struct wc_error *on_entry(struct step_recorder *r, const struct step_reco
 	return put(r, &e);
 }
 
+/* What the call has come back with may be nobody's result: says so behind it. */
+static void put_unused(struct step_recorder *r, const struct step_record *rec, const struct function_plan *plan,
+		       size_t *len)
+{
+	static const struct return_extra unused = { .kind = RETURN_UNUSED };
+
+	if (!plan->sets_result && step_open_is_unused(&r->open, rec->tid, rec->call, plan))
+		return_extra_put(r->values, sizeof(r->values), len, &unused);
+}
+
 static struct wc_error *on_return(struct step_recorder *r, const struct step_record *rec,
 				  struct reported_function *f)
 {
@@ -295,10 +322,13 @@ static struct wc_error *on_return(struct step_recorder *r, const struct step_rec
 					  .values = r->values } };
 	size_t len = 0;
 
-	if (came_back && plan->result.state == VALUE_OK)
+	if (came_back && plan->result.state == VALUE_OK) {
 		step_value_put(&plan->result, rec->fetched, type_of(r, plan->function.return_type), r->values,
 			       sizeof(r->values), &len);
+		put_unused(r, rec, plan, &len);
+	}
 	step_changes_put(&r->changes, rec->call->call, r->globals, r->values, sizeof(r->values), &len);
+	step_open_leave(&r->open, rec->tid, rec->call->call);
 	e.ret.values_len = (uint32_t)len;
 	e.ret.has_error = came_back && step_value_error(plan, rec->fetched, &e.ret.error);
 	r->totals.returns++;
@@ -460,9 +490,11 @@ struct wc_error *step_recorder_put(struct step_recorder *r, const struct step_re
 		return on_lost(r, rec);
 	case STEP_NOTE:
 		return step_recorder_note(r, rec->why);
+	case STEP_THREAD_END:
+		step_open_end_thread(&r->open, rec->tid);
+		return NULL;
 	case STEP_MODULES: /* whoever asked for the record answers it */
 	case STEP_NEED_PLAN:
-	case STEP_THREAD_END:
 	case STEP_FORK:
 	case STEP_EXEC:
 	case STEP_EXIT:
