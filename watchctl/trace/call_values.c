@@ -189,6 +189,20 @@ static size_t put_extra(uint8_t *buf, const struct return_extra *e)
 	return e->kind == RETURN_POINTEE ? put(buf, at, e->changed, RETURN_CHANGED_BYTES(n)) : at;
 }
 
+bool call_result_is_unused(const uint8_t *bytes, size_t len, const struct type_event *type)
+{
+	struct call_values_reader r = { bytes, bytes + len };
+	struct return_extra e;
+	struct call_value v;
+	bool has;
+
+	call_result_read(&r, type, &v, &has);
+	while (return_extra_next(&r, &e))
+		if (e.kind == RETURN_UNUSED)
+			return true;
+	return false;
+}
+
 bool return_extra_put(uint8_t *buf, size_t cap, size_t *len, const struct return_extra *e)
 {
 	if (e->len > UINT16_MAX || put_extra(NULL, e) > cap - *len)

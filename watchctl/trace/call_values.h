@@ -110,6 +110,9 @@ void call_result_read(struct call_values_reader *r, const struct type_event *typ
 /* After call_result_read(). False: there is no more, or the bytes make no sense. */
 bool return_extra_next(struct call_values_reader *r, struct return_extra *ret);
 
+/* Whether a return event's bytes, the result's type being @type, say that nobody reads the result. */
+bool call_result_is_unused(const uint8_t *bytes, size_t len, const struct type_event *type);
+
 /* As call_values_put(). */
 bool return_extra_put(uint8_t *buf, size_t cap, size_t *len, const struct return_extra *e);
 

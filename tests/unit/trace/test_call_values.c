@@ -93,6 +93,8 @@ static void a_result_and_all_extras_come_back(void **state)
 		struct call_value v;
 		bool has;
 
+		assert_true(call_result_is_unused(buf, len, results[k].type));
+		assert_false(call_result_is_unused(buf, put_result(buf, sizeof(buf), k), results[k].type));
 		call_result_read(&r, results[k].type, &v, &has);
 		assert_int_equal(has, results[k].has);
 		if (has) {

@@ -1,6 +1,7 @@
 #include "watchctl/view/diff/diff_detail.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,8 @@ static bool take_result(struct diff_detail *d, const struct return_event *e)
 	call_result_read(&r, f->result_type ? &f->result_type->e : NULL, &d->result.v, &d->has_result);
 	if (!f->no_values && !f->masked.changes && !diff_changes_take(d, &r, d->side->changes))
 		return false;
+	d->result.unused = d->has_result &&
+			   call_result_is_unused(d->result_bytes, e->values_len, &f->result_type->e);
 	d->result.type = f->result_type;
 	d->result.name = "return";
 	d->result.masked = f->no_values || f->masked.result;
@@ -267,6 +270,13 @@ static bool compare_values(struct diff_detail *a, struct diff_value *va, struct 
 	return ok;
 }
 
+static bool compare_results(struct diff_detail *a, struct diff_detail *b, const struct diff_closeness *c)
+{
+	if (a->result.unused || b->result.unused)
+		return true;
+	return compare_values(a, &a->result, b, &b->result, true, c);
+}
+
 static bool compare_ends(struct diff_detail *a, struct diff_detail *b, const struct diff_closeness *c,
 			 bool *result)
 {
@@ -278,7 +288,7 @@ static bool compare_ends(struct diff_detail *a, struct diff_detail *b, const str
 	a->error_differs = b->error_differs = a->has_error != b->has_error || a->error != b->error;
 	if (a->has_result != b->has_result)
 		a->result.differs = b->result.differs = !a->how_differs;
-	else if (a->has_result && !compare_values(a, &a->result, b, &b->result, true, c))
+	else if (a->has_result && !compare_results(a, b, c))
 		return false;
 	if (!diff_changes_compare(a, b, c, &a->changes_differ))
 		return false;
@@ -348,6 +358,22 @@ static bool value_text(const struct step_values *values, struct diff_value *v)
 	return v->text != NULL;
 }
 
+/* "(unused: 42)", of one that nobody reads. */
+static bool result_text(const struct step_values *values, struct diff_value *v)
+{
+	char *value;
+
+	if (v->text)
+		return true;
+	if (!value_text(values, v) || !v->unused)
+		return v->text;
+	value = v->text;
+	if (asprintf(&v->text, UNUSED_RESULT, value) < 0)
+		v->text = NULL;
+	free(value);
+	return v->text;
+}
+
 bool diff_detail_texts(struct diff_detail *d)
 {
 	const struct step_values values = { { find_type, &d->side->canon }, d->side->names };
@@ -365,7 +391,7 @@ bool diff_detail_texts(struct diff_detail *d)
 			return false;
 	if (!diff_changes_texts(d, &values))
 		return false;
-	return !d->has_result || value_text(&values, &d->result);
+	return !d->has_result || result_text(&values, &d->result);
 }
 
 /* Stacks */

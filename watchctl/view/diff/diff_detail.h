@@ -12,6 +12,7 @@ struct diff_value {
 	struct call_value v;
 	char *text; /* made by diff_detail_texts(); else NULL */
 	bool masked, to_masked;
+	bool unused; /* a result that nobody reads: it is not compared */
 	bool differs, to_differs;
 	bool to_unset;	    /* it differs in what may never have been written: no difference */
 	const char *member; /* of the first one that differs; NULL */

@@ -48,6 +48,8 @@ static void put_value(struct json *j, const char *name, const struct diff_value 
 		put_text(j, "name", v->name);
 	put_text(j, "type", v->type ? v->type->e.name : NULL);
 	json_text(j, "value", v->text ? v->text : "?");
+	if (v->unused)
+		json_bool(j, "unused", true);
 	if (v->differs)
 		json_bool(j, "differs", true);
 	if (v->to_differs)

@@ -336,6 +336,12 @@ static bool keep_allocation(struct loader *l, const struct open_call *o, const s
 	       map64_put(&l->s->canon.heap, address, (void *)(uintptr_t)(diff_mix(o->path, number) | 1));
 }
 
+/* What is in the register is not compared: perhaps it is no result. */
+static bool is_unused(const struct diff_function *f, const struct return_event *e)
+{
+	return call_result_is_unused(e->values, e->values_len, &f->result_type->e);
+}
+
 static bool hash_result(struct loader *l, const struct open_call *o, const struct return_event *e,
 			uint64_t *ret)
 {
@@ -353,7 +359,8 @@ static bool hash_result(struct loader *l, const struct open_call *o, const struc
 	if (has) {
 		if (!l->s->canon.no_heap && f->allocates && !keep_allocation(l, o, &v))
 			return false;
-		diff_canon_put(&l->s->canon, f->result_type, &v, f->canon, true, &l->tokens);
+		if (!is_unused(f, e))
+			diff_canon_put(&l->s->canon, f->result_type, &v, f->canon, true, &l->tokens);
 		*ret = diff_mix(*ret, l->tokens.strong);
 	}
 	if (r.at != r.end && l->s->changes && !f->masked.changes)

@@ -1,5 +1,6 @@
 #include "watchctl/view/event/annotate_step.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "watchctl/base/error.h"
@@ -53,6 +54,15 @@ static void add_texts(struct annotate_steps *s, struct view_value *v)
 	s->texts_len += n;
 }
 
+/* "(unused: 42)" */
+static void say_unused(struct annotate_steps *s, struct view_value *v)
+{
+	char *at = s->texts + s->texts_len;
+
+	s->texts_len += (size_t)snprintf(at, TEXT_MAX, UNUSED_RESULT, v->text) + 1;
+	v->text = at;
+}
+
 static bool points_to_bytes(const struct annotate_steps *s, const struct type_event *type)
 {
 	const struct type_event *to = NULL;
@@ -91,9 +101,15 @@ static const struct view_value *result_of(struct annotate_steps *s, const struct
 					  const struct return_event *e)
 {
 	struct call_values_reader r = { e->values, e->values + e->values_len };
+	struct view_value *v = &s->value[0];
 
 	s->texts_len = 0;
-	return e->values_len && next_value(s, &r, NULL, f->e.return_type, &s->value[0]) ? &s->value[0] : NULL;
+	if (!e->values_len || !next_value(s, &r, NULL, f->e.return_type, v))
+		return NULL;
+	v->is_unused = call_result_is_unused(e->values, e->values_len, v->type);
+	if (v->is_unused && v->text)
+		say_unused(s, v);
+	return v;
 }
 
 /* Stacks */

@@ -10,6 +10,9 @@
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/trace/call_values.h"
 
+/* Of a result that nobody reads: its text, for printf(). */
+#define UNUSED_RESULT "(unused: %s)"
+
 struct step_values {
 	struct type_lookup types;
 	struct symbolizer *symbolizer; /* names what pointers point to; NULL: they are numbers */

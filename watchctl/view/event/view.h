@@ -151,6 +151,7 @@ struct view_value {
 	struct call_value v;
 	const char *text;    /* NULL: without ANNOTATE_TEXT */
 	const char *to_text; /* of what it points to alone; NULL: nothing is known of it */
+	bool is_unused;	     /* a result that nobody reads: perhaps it is none. @text says so */
 	bool to_is_bytes;    /* that is an array, or of a type without parts */
 };
 

@@ -108,6 +108,8 @@ static void put_value(struct json *j, const char *name, const struct view_value 
 		json_bytes(j, "bytes", v->v.bytes, v->v.size);
 	}
 	json_text_if(j, "text", v->text);
+	if (v->is_unused)
+		json_bool(j, "unused", true);
 	if (v->v.state == VALUE_OK && v->type && is_pointer(v->type))
 		put_pointee(j, v);
 	json_close(j, '}');
