@@ -65,6 +65,7 @@ static struct wc_error *tell_modules(struct call_arguments *a, const struct call
 /* Where it is not known beforehand which function will have returned: all that most results are. */
 static const struct function_plan any_plan = {
 	.function = { .return_type = NO_TYPE },
+	.sets_result = true,
 	.plan = { .leave = { .n = 5,
 			     .v = { { .op = FETCH_GPR, .reg = WREG_RAX, .len = 8 },
 				    { .op = FETCH_GPR, .reg = WREG_RDX, .len = 8 },

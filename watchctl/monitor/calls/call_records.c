@@ -26,8 +26,16 @@ struct wc_error *call_records_init(struct call_records *r, struct call_functions
 void call_records_deinit(struct call_records *r)
 {
 	track_free(r->track);
+	step_open_deinit(&r->open);
 	map64_deinit(&r->met);
 	free(r->thread);
+}
+
+void call_records_set_arguments(struct call_records *r, struct call_arguments *a)
+{
+	r->arguments = a;
+	r->open.ops = a->types.ops;
+	r->open.planner = a->types.planner;
 }
 
 static struct wc_error *put(struct call_records *r, struct trace_event *e, uint64_t time_ns)
@@ -116,6 +124,32 @@ static bool ends_are_dropped(const struct call_functions *f, uint32_t function)
 	return false;
 }
 
+/* The call has been made. False: no memory. */
+static bool keep_open(struct call_records *r, const struct track_call *c, pid_t tid)
+{
+	const struct call_function *f = &r->functions->function[c->point];
+	uint64_t start = 0;
+
+	if (!f->plan)
+		return true;
+	/* The point of one that is stepped over is perhaps a stub of another module. */
+	if (!f->is_over)
+		start = f->address ? f->address : f->addr + r->functions->file[f->file].m.bias;
+	return step_open_enter(&r->open, tid, c, f->plan, start);
+}
+
+/* Says behind the result of @end that it is perhaps none. */
+static void put_unused(struct call_records *r, const struct track_end *end, pid_t tid,
+		       const struct function_plan *plan, uint32_t *values_len)
+{
+	static const struct return_extra unused = { .kind = RETURN_UNUSED };
+	size_t len = *values_len;
+
+	if (!plan->sets_result && step_open_is_unused(&r->open, tid, &end->call, plan) &&
+	    return_extra_put(r->values, sizeof(r->values), &len, &unused))
+		*values_len = (uint32_t)len;
+}
+
 /* @leave: what was fetched last is of where it was left. */
 static struct wc_error *put_return(struct call_records *r, const struct track_end *end, pid_t tid, bool leave,
 				   uint64_t time_ns)
@@ -136,6 +170,10 @@ static struct wc_error *put_return(struct call_records *r, const struct track_en
 	/* One that was not seen is recorded as that: not as none. */
 	if (plan && end->how == RETURN_RETURNED && plan->result.state == VALUE_OK)
 		ret.values_len = put_values(r, plan, true, result, r->values);
+	if (result && ret.values_len)
+		put_unused(r, end, tid, plan, &ret.values_len);
+	if (plan)
+		step_open_leave(&r->open, tid, end->call.call);
 	ret.has_error = result && step_value_error(plan, result, &ret.error);
 	return r->files ? call_files_end(r->files, &ret, time_ns)
 			: put(r, &(struct trace_event){ .type = EVENT_RETURN, .ret = ret }, time_ns);
@@ -309,12 +347,17 @@ static struct wc_error *report_call(struct call_records *r, const struct track_c
 
 	if (err)
 		return err;
+	if (!keep_open(r, c, tid))
+		return &wc_enomem;
 	r->calls++;
 	if (f->plan && f->plan->function.flags & FUNCTION_NO_TYPES) {
 		r->untyped++;
 		r->untyped_functions += !f->recorded;
 	}
-	r->loads |= f->is_over && f->name && (!strcmp(f->name, "dlopen") || !strcmp(f->name, "dlmopen"));
+	if (f->is_over && f->name && (!strcmp(f->name, "dlopen") || !strcmp(f->name, "dlmopen"))) {
+		r->loads = true;
+		step_open_forget_code(&r->open);
+	}
 	f->recorded++;
 	f->in_second++;
 	f->open++;
@@ -368,6 +411,7 @@ static struct wc_error *end_thread(struct call_records *r, size_t i, uint64_t ti
 	size_t n;
 	struct wc_error *err = track_thread_end(r->track, tid, RETURN_CANCELLED, &ended, &n);
 
+	step_open_end_thread(&r->open, tid);
 	r->thread[i] = r->thread[--r->nthreads];
 	r->last_tid = 0;
 	if (!err && !map64_put(&r->met, (uint64_t)tid, NULL))

@@ -17,6 +17,7 @@
 #include "watchctl/monitor/calls/call_functions.h"
 #include "watchctl/monitor/calls/call_range.h"
 #include "watchctl/patch/probe/call_buffers.h"
+#include "watchctl/step/model/step_open.h"
 #include "watchctl/step/model/step_values.h"
 #include "watchctl/step/model/track.h"
 #include "watchctl/trace/event.h"
@@ -38,6 +39,7 @@ struct call_records {
 	void (*switch_site)(void *ctx, uint32_t site, enum call_off to);
 	void *switch_ctx;
 	struct track *track;
+	struct step_open open; /* calls whose functions have plans */
 	struct map64 met; /* threads: tid -> not NULL */
 	struct call_thread *thread;
 	size_t nthreads, thread_cap;
@@ -59,6 +61,9 @@ struct call_records {
 struct wc_error *call_records_init(struct call_records *r, struct call_functions *functions,
 				   struct event_sink sink);
 void call_records_deinit(struct call_records *r); /* accepts zeros */
+
+/* Values are recorded from now on: @a, which is not owned, has their plans. */
+void call_records_set_arguments(struct call_records *r, struct call_arguments *a);
 
 /* Nothing has come yet: the range begins, if it begins at once. */
 struct wc_error *call_records_begin_range(struct call_records *r);

@@ -462,7 +462,8 @@ static struct wc_error *open_arguments(struct call_trace *t)
 		err = wc_error_first(
 			noted, call_arguments_open(t->records.pid, NULL, &t->options.values, &t->arguments));
 	}
-	t->records.arguments = t->arguments;
+	if (!err)
+		call_records_set_arguments(&t->records, t->arguments);
 	if (!err)
 		call_memory_show(t->session);
 	return err ? err : plan_sites(t);

@@ -1,7 +1,6 @@
 #include "watchctl/view/diff/diff_detail.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -358,22 +357,6 @@ static bool value_text(const struct step_values *values, struct diff_value *v)
 	return v->text != NULL;
 }
 
-/* "(unused: 42)", of one that nobody reads. */
-static bool result_text(const struct step_values *values, struct diff_value *v)
-{
-	char *value;
-
-	if (v->text)
-		return true;
-	if (!value_text(values, v) || !v->unused)
-		return v->text;
-	value = v->text;
-	if (asprintf(&v->text, UNUSED_RESULT, value) < 0)
-		v->text = NULL;
-	free(value);
-	return v->text;
-}
-
 bool diff_detail_texts(struct diff_detail *d)
 {
 	const struct step_values values = { { find_type, &d->side->canon }, d->side->names };
@@ -391,7 +374,7 @@ bool diff_detail_texts(struct diff_detail *d)
 			return false;
 	if (!diff_changes_texts(d, &values))
 		return false;
-	return !d->has_result || result_text(&values, &d->result);
+	return !d->has_result || value_text(&values, &d->result);
 }
 
 /* Stacks */

@@ -7,6 +7,7 @@
 #include "watchctl/base/utf8.h"
 #include "watchctl/base/vec.h"
 #include "watchctl/code/symbols/symbolizer.h"
+#include "watchctl/view/event/step_value.h"
 #include "watchctl/view/words/view_words.h"
 #include "watchctl/view/event/step_words.h"
 
@@ -28,7 +29,12 @@ static size_t diff_words_put(char *buf, size_t cap, size_t used, const char *tex
 void diff_value_text(const struct diff_value *v, char *buf, size_t cap)
 {
 	static const char mark[] = " (perhaps not set)";
+	char text[WORDS_MAX];
 
+	if (v->unused) {
+		snprintf(buf, cap, UNUSED_RESULT, utf8_clean(v->text ? v->text : "?", text, sizeof(text)));
+		return;
+	}
 	if (v->to_unset && !v->to_differs && cap > sizeof(mark)) {
 		utf8_clean(v->text ? v->text : "?", buf, cap - sizeof(mark));
 		memcpy(buf + strlen(buf), mark, sizeof(mark));
