@@ -16,16 +16,28 @@ static const struct type_event string_type = { .kind = TYPE_STRING, .size = 8 };
 
 static const uint8_t bytes[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
+static const uint8_t changed[RETURN_CHANGED_BYTES(8)] = { 0x81, 1 };
+
 /* One of each kind, and RETURN_POINTEE in each state. */
 static const struct return_extra extras[] = {
 	{ .kind = RETURN_UNUSED },
-	{ .kind = RETURN_POINTEE, .param = 3, .state = VALUE_OK, .bytes = bytes, .len = 8 },
-	{ .kind = RETURN_POINTEE, .param = 255, .state = VALUE_CUT, .bytes = bytes, .len = 1 },
-	{ .kind = RETURN_POINTEE, .state = VALUE_OK, .bytes = bytes, .len = 0 },
-	{ .kind = RETURN_POINTEE, .param = 1, .state = VALUE_UNREADABLE },
-	{ .kind = RETURN_POINTEE, .param = 2, .state = VALUE_NULL },
-	{ .kind = RETURN_POINTEE, .param = 2, .state = VALUE_NONE },
-	{ .kind = RETURN_DATA, .address = 0x123456789abcdef0, .bytes = bytes, .len = 5 },
+	{ .kind = RETURN_POINTEE, .param = 3, .changed = changed, .bytes = bytes, .len = 8 },
+	{ .kind = RETURN_POINTEE,
+	  .param = 255,
+	  .state = VALUE_CUT,
+	  .changed = changed,
+	  .bytes = bytes,
+	  .len = 1 },
+	{ .kind = RETURN_POINTEE, .state = VALUE_OK, .changed = changed },
+	{ .kind = RETURN_POINTEE, .param = 1, .state = VALUE_UNREADABLE, .changed = changed },
+	{ .kind = RETURN_POINTEE, .param = 2, .state = VALUE_NULL, .changed = changed },
+	{ .kind = RETURN_POINTEE, .param = 2, .state = VALUE_NONE, .changed = changed },
+	{ .kind = RETURN_DATA,
+	  .offset = 0x12345678,
+	  .name = "counter",
+	  .name_len = 7,
+	  .bytes = bytes,
+	  .len = 5 },
 	{ .kind = RETURN_DATA_LEFT_OUT },
 };
 
@@ -55,10 +67,15 @@ static void check_extra(const struct return_extra *got, const struct return_extr
 	assert_int_equal(got->kind, put->kind);
 	assert_int_equal(got->param, put->param);
 	assert_int_equal(got->state, put->state);
-	assert_int_equal(got->address, put->address);
+	assert_int_equal(got->offset, put->offset);
+	assert_int_equal(got->name_len, put->name_len);
 	assert_int_equal(got->len, put->len);
 	if (put->len)
 		assert_memory_equal(got->bytes, put->bytes, put->len);
+	if (put->name_len)
+		assert_memory_equal(got->name, put->name, put->name_len);
+	if (put->kind == RETURN_POINTEE)
+		assert_memory_equal(got->changed, put->changed, RETURN_CHANGED_BYTES(put->len));
 }
 
 static size_t put_result(uint8_t *buf, size_t cap, size_t i)
