@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static long kept[4];
+static long kept[3];
 
 /* Falls off its end, behind a temporary. */
 __attribute__((noinline)) int leaves_temporary(int n)
@@ -23,7 +23,9 @@ __attribute__((noinline)) int leaves_call(int n)
 
 __attribute__((noinline)) void no_result(void *p)
 {
-	*(volatile unsigned long *)&kept[1] = (unsigned long)p * 3;
+	volatile unsigned long local;
+
+	local = (unsigned long)p * 3;
 }
 
 __attribute__((noinline)) void *some_place(void)
@@ -39,7 +41,7 @@ __attribute__((noinline)) int has_result(int n)
 
 __attribute__((noinline)) int is_ignored(const char *fault)
 {
-	*(volatile long *)&kept[2] = 1;
+	*(volatile long *)&kept[1] = 1;
 	return fault && *fault ? -1 : 0;
 }
 
@@ -50,7 +52,7 @@ __attribute__((noinline)) void watched(const char *fault)
 	leaves_temporary(1);
 	leaves_call(2);
 	no_result(p);
-	kept[3] = has_result(3);
+	kept[2] = has_result(3);
 	is_ignored(fault);
 	free(p);
 }
@@ -58,6 +60,6 @@ __attribute__((noinline)) void watched(const char *fault)
 int main(void)
 {
 	watched(getenv("FAULT"));
-	printf("%ld\n", kept[3]);
+	printf("%ld\n", kept[2]);
 	return 0;
 }
