@@ -184,8 +184,7 @@ __asm__(".text\n"
 									      chosen) "	xor %eax, %eax\n"
 										      "	cmp %edi, %esi\n"
 										      "	cmovg %esi, %eax\n"
-										      "	ret\n" END(
-											      chosen)
+										      "	ret\n" END(chosen)
 
 											      FUNCTION(
 												      wider) /* long from int */

@@ -19,9 +19,10 @@ struct insn_regs {
 	/* Of @writes and @vector_writes, those that it names as its destination; and those that it may leave
 	 * (cmov). */
 	uint32_t named_writes, named_vector_writes;
-	uint32_t vector_joins;		 /* it puts a part into it, and keeps the low one (movhps, pinsrd) */
-	uint8_t rax_reads, rax_writes;	 /* of rax alone: bit i for byte i; 32 bits that are written are all 64 */
-	bool pushes;			 /* push REG: its value is kept, or only room is made */
+	uint32_t vector_joins; /* it puts a part into it, and keeps the low one (movhps, pinsrd) */
+	uint8_t rax_reads,
+		rax_writes; /* of rax alone: bit i for byte i; 32 bits that are written are all 64 */
+	bool pushes;	    /* push REG: its value is kept, or only room is made */
 	bool saves_at_rsp, saves_at_rbp; /* mov of a register to memory there: kept, and perhaps not used */
 };
 

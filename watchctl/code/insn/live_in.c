@@ -37,7 +37,7 @@ struct walk {
 	unsigned int depth;
 	struct budget *left;
 	struct code_paths paths; /* with what was written on each way there */
-	uint32_t read, saved; /* with the general registers that are read whole in bits WIDE on */
+	uint32_t read, saved;	 /* with the general registers that are read whole in bits WIDE on */
 	bool al_written, is_variadic;
 };
 

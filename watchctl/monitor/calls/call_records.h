@@ -40,7 +40,7 @@ struct call_records {
 	void *switch_ctx;
 	struct track *track;
 	struct step_open open; /* calls whose functions have plans */
-	struct map64 met; /* threads: tid -> not NULL */
+	struct map64 met;      /* threads: tid -> not NULL */
 	struct call_thread *thread;
 	size_t nthreads, thread_cap;
 	pid_t last_tid; /* of the last entry; 0: none */

@@ -299,8 +299,8 @@ static struct wc_error *on_entry(struct step_recorder *r, const struct step_reco
 }
 
 /* What the call has come back with may be nobody's result: says so behind it. */
-static void put_unused(struct step_recorder *r, const struct step_record *rec, const struct function_plan *plan,
-		       size_t *len)
+static void put_unused(struct step_recorder *r, const struct step_record *rec,
+		       const struct function_plan *plan, size_t *len)
 {
 	static const struct return_extra unused = { .kind = RETURN_UNUSED };
 

@@ -99,8 +99,8 @@ static bool take_result(struct diff_detail *d, const struct return_event *e)
 	call_result_read(&r, f->result_type ? &f->result_type->e : NULL, &d->result.v, &d->has_result);
 	if (!f->no_values && !f->masked.changes && !diff_changes_take(d, &r, d->side->changes))
 		return false;
-	d->result.unused = d->has_result &&
-			   call_result_is_unused(d->result_bytes, e->values_len, &f->result_type->e);
+	d->result.unused =
+		d->has_result && call_result_is_unused(d->result_bytes, e->values_len, &f->result_type->e);
 	d->result.type = f->result_type;
 	d->result.name = "return";
 	d->result.masked = f->no_values || f->masked.result;
