@@ -59,7 +59,8 @@ def miss(first, objects, faulty, callers, logs):
     ran = calls.first(faulty) or calls.first(callers)
     outer = callers | calls.around(faulty)
     reported = seeded.plain(proof.function_of(first))
-    before = ran is None or first[side]["call"] < ran
+    # What differs outside of all calls, such as how a thread ends, has no number.
+    before = ran is None or first.get(side, {}).get("call", ran) < ran
     if before and (first["kind"] == "params" or reported not in outer):
         return "noise"
     if reported in outer:

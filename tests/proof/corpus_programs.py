@@ -16,6 +16,8 @@ CORPORA = {
 }
 CLONE_S = 900
 FLAGS = ["-g", "-std=gnu89", "-w"]
+# The correct one includes it and most faulty ones do not, which is not the fault, but atoi() is then something else.
+MORE_FLAGS = {"tcas": ["-include", "stdlib.h"]}
 
 
 class Missing(Exception):
@@ -105,7 +107,8 @@ def siemens(folder, _scratch):
         tests = siemens_tests(program)
         for v in sorted((program / "versions.alt" / "versions.orig").glob("v*"), key=by_number):
             if (v / main).is_file():
-                yield Fault(program.name, v.name, Source(good, main), Source(v, main), tests)
+                flags = MORE_FLAGS.get(program.name, [])
+                yield Fault(program.name, v.name, Source(good, main, flags=flags), Source(v, main, flags=flags), tests)
 
 
 def macros_of(folder, main):
