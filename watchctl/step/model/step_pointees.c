@@ -7,6 +7,9 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/trace/call_values.h"
 
+/* An allocator keeps its lists in the first bytes of memory that was given back. */
+#define ALLOCATORS_BYTES 32u
+
 struct kept_pointee {
 	uint64_t call, pointer;
 	struct fetch fetch;
@@ -103,6 +106,35 @@ void step_pointees_end(struct step_pointees *p, uint64_t call, const struct fetc
 		return;
 	memmove(p->v + first, p->v + end, (p->n - end) * sizeof(*p->v));
 	p->n -= end - first;
+}
+
+bool step_pointees_frees(const char *name)
+{
+	static const char *const names[] = {
+		"free",	  "cfree", "realloc", "reallocarray", "operator delete(", "operator delete[](",
+		"_ZdlPv", "_ZdaPv"
+	};
+	const size_t exact = 4;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (i < exact ? strcmp(name, names[i]) == 0 : strncmp(name, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+void step_pointees_drop(struct step_pointees *p, uint64_t address)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct kept_pointee *k = &p->v[i];
+
+		if (k->pointer < address + ALLOCATORS_BYTES && k->pointer + k->len > address)
+			free(k->bytes);
+		else
+			p->v[kept++] = *k;
+	}
+	p->n = kept;
 }
 
 void step_pointees_forget(struct step_pointees *p)

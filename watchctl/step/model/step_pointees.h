@@ -34,6 +34,12 @@ struct changed_pointee {
 void step_pointees_end(struct step_pointees *p, uint64_t call, const struct fetch_source *s,
 		       void (*changed)(void *ctx, const struct changed_pointee *c), void *ctx);
 
+/* Whether a function of that name gives back the memory that its first parameter points to. */
+bool step_pointees_frees(const char *name);
+
+/* The memory at @address has been given back: what it holds from now on is nobody's, and is forgotten. */
+void step_pointees_drop(struct step_pointees *p, uint64_t address);
+
 /* Of all calls. */
 void step_pointees_forget(struct step_pointees *p);
 

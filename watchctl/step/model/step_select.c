@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/step/model/step_pointees.h"
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
 #include "watchctl/base/hash.h"
@@ -267,6 +268,7 @@ static bool add_point(struct step_select *s, const struct seen_module *m, const 
 		.size = f->size,
 		.use = over ? POINT_OVER : POINT_FUNCTION,
 		.leaves = (uint8_t)(f->name ? track_leaves_of(f->name) : TRACK_NORMAL),
+		.frees = f->name && step_pointees_frees(f->name),
 		.is_function = true,
 	};
 	struct step_chosen c = { f->address, m->start, f->name, over };

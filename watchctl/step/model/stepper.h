@@ -37,6 +37,7 @@ struct step_point {
 	uint64_t size;	  /* of the function; 0: not known */
 	uint8_t use;	  /* enum point_use */
 	uint8_t leaves;	  /* enum track_leaves */
+	bool frees;	  /* the memory that its first parameter points to is not the program's any more */
 	bool is_function; /* POINT_FROM: @address is where a function begins, so its return ends the range */
 };
 

@@ -236,6 +236,8 @@ static void at_entry(struct step_tracer *k, struct step_thread *t, uint32_t numb
 	    !is_planned(k, t, point, number))
 		return;
 	step_written_look(k, t);
+	if (k->point[point].frees)
+		step_pointees_drop(&k->pointees, t->user.rdi);
 	step_tracer_hit_enter(k, t, point, return_address);
 }
 
