@@ -56,5 +56,5 @@ def test_what_is_written_or_not_is_the_first_difference(victim, good, tmp_path, 
     status, objects = diff(good, record(victim, tmp_path / "bad", 200, fault))
     assert status == 1
     call = first(objects)["bad"]
-    assert call["function"] == "more"
-    assert [(a["pointee_differs"], a["member"]) for a in call["args"]] == [(True, member)]
+    assert call["function"] == "ask"
+    assert [(c["name"], c["member"]) for c in call["changes"] if c.get("differs")] == [("*out", member)]

@@ -9,14 +9,16 @@
 
 /* An allocator keeps its lists in the first bytes of memory that was given back. */
 #define ALLOCATORS_BYTES 32u
+#define PAGE 4096u
 
 struct kept_pointee {
 	uint64_t call, pointer;
 	struct fetch fetch;
 	uint8_t index; /* of the fetch */
 	uint8_t state;
-	uint16_t len;
-	uint8_t *bytes;
+	uint16_t len;	 /* that the fetch gave */
+	uint8_t *bytes;	 /* they, and of a string what lies behind them, perhaps never written */
+	uint32_t nbytes; /* all of that */
 };
 
 static bool is_shown(uint8_t state)
@@ -24,8 +26,22 @@ static bool is_shown(uint8_t state)
 	return state == VALUE_OK || state == VALUE_CUT;
 }
 
+/* As much of the memory behind a string as the string may grow into. */
+static void read_behind(struct kept_pointee *k, const struct memory_view *memory)
+{
+	const uint32_t want = k->fetch.len + 1u;
+	uint32_t n;
+
+	for (; k->nbytes < want; k->nbytes += n) {
+		n = PAGE - (uint32_t)((k->pointer + k->nbytes) % PAGE);
+		n = n < want - k->nbytes ? n : want - k->nbytes;
+		if (!memory_read(memory, k->pointer + k->nbytes, k->bytes + k->nbytes, n))
+			return;
+	}
+}
+
 static bool keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l, uint32_t i,
-		 const struct fetched *f)
+		 const struct fetched *f, const struct memory_view *memory)
 {
 	const struct fetch *from = &l->v[i];
 	struct kept_pointee k = { .call = call, .fetch = *from, .index = (uint8_t)i, .state = f->state[i] };
@@ -33,10 +49,12 @@ static bool keep(struct step_pointees *p, uint64_t call, const struct fetch_list
 	if (!is_shown(k.state) || from->base >= i || f->len[from->base] < sizeof(k.pointer))
 		return true;
 	memcpy(&k.pointer, f->bytes + f->at[from->base], sizeof(k.pointer));
-	k.len = f->len[i];
-	k.bytes = malloc(k.len + 1u);
+	k.nbytes = k.len = f->len[i];
+	k.bytes = malloc((k.len > from->len ? k.len : from->len) + 1u);
 	if (k.bytes && k.len)
 		memcpy(k.bytes, f->bytes + f->at[i], k.len);
+	if (k.bytes && from->op == FETCH_STRING)
+		read_behind(&k, memory);
 	if (k.bytes && vec_push(p->v, p->n, p->cap, k))
 		return true;
 	free(k.bytes);
@@ -44,10 +62,10 @@ static bool keep(struct step_pointees *p, uint64_t call, const struct fetch_list
 }
 
 bool step_pointees_keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l,
-			const struct fetched *f)
+			const struct fetched *f, const struct memory_view *memory)
 {
 	for (uint32_t i = 0; i < l->n && i < f->n; i++)
-		if (l->v[i].again && !keep(p, call, l, i, f))
+		if (l->v[i].again && !keep(p, call, l, i, f, memory))
 			return false;
 	return true;
 }
@@ -58,16 +76,16 @@ static bool is_same(const struct kept_pointee *k, const struct fetched *f)
 	       memcmp(f->bytes + f->at[0], k->bytes, k->len) == 0;
 }
 
-/* A bit for each byte, and for the NUL byte behind a string. */
+/* A bit for each byte, and for the NUL byte behind a string. Of those that were not seen before nothing is known. */
 static void mark_changes(const struct kept_pointee *k, const uint8_t *bytes, uint32_t len, uint8_t state,
 			 uint8_t *bits)
 {
+	const bool ends = k->fetch.op == FETCH_STRING && state == VALUE_OK;
+
 	memset(bits, 0, RETURN_CHANGED_BYTES(len));
-	for (uint32_t i = 0; i < len; i++)
-		if (i >= k->len || bytes[i] != k->bytes[i])
+	for (uint32_t i = 0; i < len + ends && i < k->nbytes; i++)
+		if ((i < len ? bytes[i] : 0) != k->bytes[i])
 			bits[i / 8] |= (uint8_t)(1u << i % 8);
-	if (state == VALUE_OK && (k->state != VALUE_OK || k->len != len))
-		bits[len / 8] |= (uint8_t)(1u << len % 8);
 }
 
 static void tell(const struct kept_pointee *k, const struct fetched *f,

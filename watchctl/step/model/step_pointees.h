@@ -21,7 +21,7 @@ struct step_pointees {
 
 /* Keeps what the fetches of @l that are to be made again gave at the entry of @call. False: no memory. */
 bool step_pointees_keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l,
-			const struct fetched *f);
+			const struct fetched *f, const struct memory_view *memory);
 
 /* What has changed: as RETURN_POINTEE of call_values.h, but by the number of the fetch. */
 struct changed_pointee {

@@ -64,7 +64,9 @@ void step_written_look(struct step_tracer *k, struct step_thread *t)
 
 void step_written_keep(struct step_tracer *k, uint32_t point, uint64_t call)
 {
-	if (!step_pointees_keep(&k->pointees, call, &k->plan[point]->entry, &k->fetched))
+	const struct memory_view memory = step_state_memory(k);
+
+	if (!step_pointees_keep(&k->pointees, call, &k->plan[point]->entry, &k->fetched, &memory))
 		step_report_failed(k, &wc_enomem);
 }
 

@@ -466,11 +466,27 @@ void diff_canon_put_after(struct diff_canon *c, const struct diff_type *t, const
 		put_value(&w, target, v->to, target->e.size && len > target->e.size ? target->e.size : len);
 }
 
+/* A process or thread id may be in it, as that of a mutex's owner. */
+static void put_half(const struct walk *w, uint64_t v)
+{
+	const uintptr_t task = (uintptr_t)map64_get(&w->c->tasks, v);
+
+	put(w, TOKEN_INTEGER, false, task ? diff_mix(MARK_TASK, task) : diff_mix(MARK_NUMBER, v), v);
+}
+
 void diff_canon_put_words(struct diff_canon *c, const uint8_t *bytes, uint32_t len, struct diff_tokens *ret)
 {
 	struct walk w = { .c = c, .out = ret };
+	uint32_t i, k, n;
 
-	put_words(&w, bytes, len);
+	for (i = 0; i < len; i += 8) {
+		n = len - i < 8 ? len - i : 8;
+		if (diff_space_kind(&c->space, diff_canon_load(bytes + i, n), false) > PLACE_NONE)
+			put_address(&w, diff_canon_load(bytes + i, n), false);
+		else
+			for (k = 0; k < n; k += 4)
+				put_half(&w, diff_canon_load(bytes + i + k, n - k < 4 ? n - k : 4));
+	}
 }
 
 void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,

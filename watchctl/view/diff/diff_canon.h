@@ -94,7 +94,7 @@ void diff_canon_put(struct diff_canon *c, const struct diff_type *t, const struc
 void diff_canon_put_after(struct diff_canon *c, const struct diff_type *t, const struct call_value *v,
 			  struct diff_tokens *ret);
 
-/* Of words of 8 bytes, of which nothing is known. */
+/* Of words of 8 bytes, of which nothing is known: addresses, or two numbers each. */
 void diff_canon_put_words(struct diff_canon *c, const uint8_t *bytes, uint32_t len, struct diff_tokens *ret);
 
 /* CANON_ flags of a function by its name, which may be NULL. */

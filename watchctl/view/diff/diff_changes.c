@@ -11,6 +11,7 @@
 #include "watchctl/view/event/step_value.h"
 
 #define WORD 8u
+#define TOKENS_START 0x5eedu /* not 0, of which a token that is 0 would make nothing */
 #define TEXT_MAX 4608
 
 /* Taking */
@@ -58,7 +59,7 @@ uint64_t diff_changes_hash(struct diff_canon *c, const struct diff_function *f, 
 	while (return_extra_next(r, &e)) {
 		const struct call_value v = { .to_state = e.state, .to = e.bytes, .to_len = e.len };
 
-		k->strong = 0;
+		k->strong = TOKENS_START;
 		if (is_pointee(&e, which, f->e.nparams) && f->param[e.param] && !is_masked(f, e.param)) {
 			put_pointee(c, f->param[e.param], &v, e.changed, k);
 			h += diff_mix(e.param + 1u, k->strong);
@@ -172,21 +173,28 @@ static bool all_weak(const struct diff_tokens *k)
 	return true;
 }
 
+static void mark(struct memory_change *c, bool differs, const struct diff_token *first)
+{
+	c->differs = differs;
+	c->member = first ? first->member : NULL;
+}
+
 /* What one of them has changed, @a or @b, which is NULL where it has not. */
 static bool compare_one(struct diff_detail *da, struct memory_change *a, struct diff_detail *db,
 			struct memory_change *b, const struct diff_closeness *c, bool *differs)
 {
+	const struct diff_token *token = NULL;
 	struct diff_tokens ta, tb;
 	bool ok = tokens_of(da, a, b ? b : a, &ta), other = tokens_of(db, b, a ? a : b, &tb), real;
 
 	if ((a ? a : b)->is_data && (!a || !b))
 		real = c->all || !all_weak(a ? &ta : &tb);
 	else
-		real = !diff_tokens_agree(&ta, &tb, c);
+		real = (token = diff_tokens_differ(&ta, &tb, c)) != NULL;
 	if (a)
-		a->differs = real;
+		mark(a, real, token);
 	if (b)
-		b->differs = real;
+		mark(b, real, token);
 	*differs |= real;
 	free(ta.v);
 	free(tb.v);
@@ -266,7 +274,8 @@ void diff_changes_list(const struct diff_changes *c, size_t max, char *buf, size
 			snprintf(buf + used, cap - used, " and more");
 			return;
 		}
-		used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", c->v[i].label);
+		used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s", used ? ", " : "", c->v[i].label,
+					 c->v[i].member ? "." : "", c->v[i].member ? c->v[i].member : "");
 	}
 }
 

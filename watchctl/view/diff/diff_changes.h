@@ -29,6 +29,7 @@ struct memory_change {
 	uint32_t len;
 	char *text; /* made by diff_changes_texts(); else NULL */
 	bool differs;
+	const char *member; /* of what a parameter points to, the first that differs; NULL */
 };
 
 struct diff_changes {

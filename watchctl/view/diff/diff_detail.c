@@ -223,8 +223,8 @@ static void compare_tokens(const struct diff_tokens *a, const struct diff_tokens
 	}
 }
 
-bool diff_tokens_agree(const struct diff_tokens *a, const struct diff_tokens *b,
-		       const struct diff_closeness *c)
+const struct diff_token *diff_tokens_differ(const struct diff_tokens *a, const struct diff_tokens *b,
+					    const struct diff_closeness *c)
 {
 	size_t i;
 
@@ -233,9 +233,9 @@ bool diff_tokens_agree(const struct diff_tokens *a, const struct diff_tokens *b,
 
 		if (i < a->n && i < b->n ? !tokens_agree(&a->v[i], &b->v[i], c)
 					 : c->all || !(one->weak || one->unset))
-			return false;
+			return one;
 	}
-	return true;
+	return NULL;
 }
 
 /* Of a parameter: which bytes that it points to may be unset; NULL: none. */

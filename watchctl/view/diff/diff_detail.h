@@ -51,9 +51,9 @@ struct diff_closeness {
 	bool all;	  /* weak values and masked ones, too, but for addresses */
 };
 
-/* Whether lists of tokens say the same. */
-bool diff_tokens_agree(const struct diff_tokens *a, const struct diff_tokens *b,
-		       const struct diff_closeness *c);
+/* The first token by which lists do not say the same; NULL: they do. */
+const struct diff_token *diff_tokens_differ(const struct diff_tokens *a, const struct diff_tokens *b,
+					    const struct diff_closeness *c);
 
 /*
  * Marks what differs in calls of one function. *@params, *@result: there is something (an end of another kind

@@ -130,6 +130,7 @@ static void put_changes_of(struct json *j, const struct diff_detail *d)
 		json_text(j, "value", c->text ? c->text : "?");
 		if (c->differs)
 			json_bool(j, "differs", true);
+		put_text(j, "member", c->member);
 		json_close(j, '}');
 	}
 	json_close(j, ']');
