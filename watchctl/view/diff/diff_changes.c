@@ -1,6 +1,5 @@
 #include "watchctl/view/diff/diff_changes.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +7,9 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/view/diff/base/diff_hash.h"
 #include "watchctl/view/diff/diff_detail.h"
+#include "watchctl/view/event/step_change.h"
 #include "watchctl/view/event/step_value.h"
 
-#define WORD 8u
 #define TOKENS_START 0x5eedu /* not 0, of which a token that is 0 would make nothing */
 #define TEXT_MAX 4608
 
@@ -81,34 +80,34 @@ static bool add(struct diff_detail *d, struct memory_change *c)
 	return false;
 }
 
+static char *label_of(const struct return_extra *e, uint32_t at, const char *param)
+{
+	char text[400];
+
+	step_change_label(e, at, param, text, sizeof(text));
+	return strdup(text);
+}
+
 static bool take_pointee(struct diff_detail *d, const struct return_extra *e)
 {
 	struct memory_change c = { .param = e->param, .v = d->param[e->param].v, .changed = e->changed };
-	const char *name = d->param[e->param].name;
-	char number[16];
 
 	if (d->param[e->param].masked || d->param[e->param].to_masked)
 		return true;
 	c.v.to_state = e->state;
 	c.v.to = e->bytes;
 	c.v.to_len = e->len;
-	snprintf(number, sizeof(number), "#%u", e->param + 1u);
-	if (asprintf(&c.label, "*%s", name && *name ? name : number) < 0)
-		c.label = NULL;
+	c.label = label_of(e, 0, d->param[e->param].name);
 	return add(d, &c);
 }
 
 static bool take_word(struct diff_detail *d, const struct return_extra *e, uint32_t at)
 {
 	struct memory_change c = { .is_data = true, .offset = e->offset + at, .bytes = e->bytes + at };
-	char place[16] = "";
 
-	c.len = e->len - at < WORD ? e->len - at : WORD;
+	c.len = e->len - at < STEP_CHANGE_WORD ? e->len - at : STEP_CHANGE_WORD;
 	c.object = strndup(e->name, e->name_len);
-	if (c.offset)
-		snprintf(place, sizeof(place), "+%u", c.offset);
-	if (asprintf(&c.label, "%s%s", c.object ? c.object : "", place) < 0)
-		c.label = NULL;
+	c.label = label_of(e, at, NULL);
 	return add(d, &c);
 }
 
@@ -136,7 +135,7 @@ bool diff_changes_take(struct diff_detail *d, struct call_values_reader *r, unsi
 		d->changes.left_out |= e.kind == RETURN_DATA_LEFT_OUT;
 		if (is_pointee(&e, which, d->nparams))
 			ok = take_pointee(d, &e);
-		for (uint32_t at = 0; ok && is_data(&e, which) && at < e.len; at += WORD)
+		for (uint32_t at = 0; ok && is_data(&e, which) && at < e.len; at += STEP_CHANGE_WORD)
 			ok = take_word(d, &e, at);
 	}
 	if (d->changes.n)
@@ -221,26 +220,6 @@ bool diff_changes_compare(struct diff_detail *a, struct diff_detail *b, const st
 
 /* Texts */
 
-/* Numbers, as two of 4 bytes where that is what it looks like. */
-static void word_text(const struct memory_change *c, char *buf, size_t cap)
-{
-	uint64_t v = 0;
-	int32_t half[2];
-
-	memcpy(&v, c->bytes, c->len);
-	memcpy(half, &v, sizeof(half));
-	if (c->len == 1)
-		snprintf(buf, cap, "%" PRIu64, v);
-	else if (c->len <= 4)
-		snprintf(buf, cap, "%" PRId32, half[0]);
-	else if (half[1] == 0 || half[1] == -1)
-		snprintf(buf, cap, "%" PRId64, (int64_t)v);
-	else if (half[1] > -0x10000 && half[1] < 0x5000)
-		snprintf(buf, cap, "{%" PRId32 ", %" PRId32 "}", half[0], half[1]);
-	else
-		snprintf(buf, cap, "0x%" PRIx64, v);
-}
-
 bool diff_changes_texts(struct diff_detail *d, const struct step_values *values)
 {
 	char text[TEXT_MAX];
@@ -252,7 +231,7 @@ bool diff_changes_texts(struct diff_detail *d, const struct step_values *values)
 		if (c->text)
 			continue;
 		if (c->is_data)
-			word_text(c, text, sizeof(text));
+			step_change_word(c->bytes, c->len, text, sizeof(text));
 		else if (!step_value_pointee_text(values, type ? &type->e : NULL, &c->v, text, sizeof(text)))
 			strcpy(text, "?");
 		c->text = strdup(text);

@@ -5,11 +5,13 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/base/vec.h"
+#include "watchctl/view/event/step_change.h"
 #include "watchctl/view/event/step_track.h"
 #include "watchctl/view/event/step_types.h"
 #include "watchctl/view/event/step_value.h"
 
-#define TEXT_MAX 4608	/* of a value: a string of CALL_POINTEE_MAX bytes, each of them escaped, fits */
+#define TEXT_MAX 4608 /* of a value: a string of CALL_POINTEE_MAX bytes, each of them escaped, fits */
+#define CHANGES_MAX 32u
 #define CALLERS_MAX 512 /* of calls without addresses: the innermost ones are reported */
 #define TEXTS ((FUNCTION_PARAMS_MAX)*2 * (size_t)TEXT_MAX)
 
@@ -23,6 +25,7 @@ struct annotate_steps {
 	struct view_value value[FUNCTION_PARAMS_MAX];
 	char *texts; /* of the last values: only as much of it is touched as they take */
 	size_t texts_len;
+	struct view_change change[CHANGES_MAX];
 	struct view_frame *open_frame; /* of the last call without addresses */
 	size_t open_cap;
 };
@@ -110,6 +113,54 @@ static const struct view_value *result_of(struct annotate_steps *s, const struct
 	if (v->is_unused && v->text)
 		say_unused(s, v);
 	return v;
+}
+
+static char *texts_at(struct annotate_steps *s)
+{
+	return s->texts + s->texts_len;
+}
+
+static void add_change(struct annotate_steps *s, const struct view_function *f, const struct return_extra *e,
+		       uint32_t at, struct view_return *r)
+{
+	const struct step_values c = { step_types_lookup(&s->types), s->frames->symbolizer };
+	const struct function_param *param = e->kind == RETURN_POINTEE ? &f->e.param[e->param] : NULL;
+	const uint32_t left = e->len - at;
+	struct view_change *add = &s->change[r->nchanges];
+
+	r->more_changes |= r->nchanges == CHANGES_MAX;
+	if (r->nchanges == CHANGES_MAX)
+		return;
+	add->label = texts_at(s);
+	s->texts_len += step_change_label(e, at, param ? param->name : NULL, texts_at(s), TEXT_MAX) + 1;
+	add->text = texts_at(s);
+	add->is_variable = !param;
+	s->texts_len += 1 + (param ? step_change_pointee(&c, step_types_get(&s->types, param->type), e,
+							 texts_at(s), TEXT_MAX)
+				   : step_change_word(e->bytes + at,
+						      left < STEP_CHANGE_WORD ? left : STEP_CHANGE_WORD,
+						      texts_at(s), TEXT_MAX));
+	r->change = s->change;
+	r->nchanges++;
+}
+
+/* Behind the result, whose texts stay. */
+static void add_changes(struct annotate_steps *s, const struct view_function *f, struct view_return *r)
+{
+	struct call_values_reader bytes = { r->raw->values, r->raw->values + r->raw->values_len };
+	const struct type_event *type = step_types_get(&s->types, f->e.return_type);
+	struct return_extra e;
+	struct call_value v;
+	bool has;
+
+	call_result_read(&bytes, type, &v, &has);
+	while (return_extra_next(&bytes, &e)) {
+		r->more_changes |= e.kind == RETURN_DATA_LEFT_OUT;
+		if (e.kind == RETURN_POINTEE && e.param < f->e.nparams)
+			add_change(s, f, &e, 0, r);
+		for (uint32_t at = 0; e.kind == RETURN_DATA && at < e.len; at += STEP_CHANGE_WORD)
+			add_change(s, f, &e, at, r);
+	}
 }
 
 /* Stacks */
@@ -204,6 +255,8 @@ static struct wc_error *on_return(struct annotate_steps *s, const struct return_
 		r.self_ns = r.duration_ns - begun->inside_ns;
 	if (s->flags & ANNOTATE_CALLS)
 		r.result = result_of(s, r.function, e);
+	if ((s->flags & ANNOTATE_CALLS) && (s->flags & ANNOTATE_TEXT))
+		add_changes(s, r.function, &r);
 	REPORT(s, ret, &r);
 	step_track_leave(&s->track, e->pid, e->tid, e->call, r.duration_ns);
 	return NULL;

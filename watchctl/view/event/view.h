@@ -184,6 +184,12 @@ struct view_call {
 	enum walk_end walk_end;
 };
 
+/* Of the memory that a call has changed. */
+struct view_change {
+	const char *label, *text; /* "table+8", "5" */
+	bool is_variable;	  /* else what a parameter points to */
+};
+
 struct view_return {
 	struct view_time time;
 	const struct return_event *raw;
@@ -194,6 +200,9 @@ struct view_return {
 	uint64_t self_ns;		    /* of that, what the calls it made did not take */
 	uint32_t depth;			    /* that of the call, with @begun */
 	const struct view_value *result;    /* NULL: none was recorded, or without ANNOTATE_CALLS */
+	const struct view_change *change;   /* with ANNOTATE_CALLS and _TEXT */
+	size_t nchanges;
+	bool more_changes; /* that are not among these, or were not recorded */
 };
 
 /* Where a thread stands when a recording has given up. */

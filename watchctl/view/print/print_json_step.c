@@ -148,6 +148,23 @@ void print_json_call(void *ctx, const struct view_call *c)
 	print_json_end(p);
 }
 
+static void put_changes(struct json *j, const struct view_return *r)
+{
+	if (!r->nchanges)
+		return;
+	json_open(j, "changes", '[');
+	for (size_t i = 0; i < r->nchanges; i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", r->change[i].label);
+		json_text(j, "of", r->change[i].is_variable ? "variable" : "parameter");
+		json_text(j, "value", r->change[i].text);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	if (r->more_changes)
+		json_bool(j, "changes_left_out", true);
+}
+
 void print_json_return(void *ctx, const struct view_return *r)
 {
 	struct printer *p = ctx;
@@ -167,6 +184,7 @@ void print_json_return(void *ctx, const struct view_return *r)
 		json_text(j, "errno", name);
 		json_signed(j, "errno_number", r->raw->error);
 	}
+	put_changes(j, r);
 	if (r->begun)
 		json_number(j, "duration_ns", r->duration_ns);
 	print_json_end(p);

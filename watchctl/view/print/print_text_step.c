@@ -22,9 +22,11 @@
 #include "watchctl/view/event/input_words.h"
 #include "watchctl/view/event/step_words.h"
 
-#define INDENT_MAX 60	/* columns; deeper calls say how deep they are */
-#define VALUE_MIN 16	/* columns that a value keeps however narrow the terminal is */
-#define VALUE_TEXT 4608 /* as annotate makes them at most */
+#define CHANGES_SHOWN 4u /* of what a call has changed in memory */
+#define CHANGE_MAX 32u	 /* columns of each */
+#define INDENT_MAX 60	 /* columns; deeper calls say how deep they are */
+#define VALUE_MIN 16	 /* columns that a value keeps however narrow the terminal is */
+#define VALUE_TEXT 4608	 /* as annotate makes them at most */
 #define RESULT_MIN 24
 #define PLACE_TEXT (CELL_TEXT + 310)
 #define OPEN_MAX 32 /* calls reported a thread that stands */
@@ -242,6 +244,26 @@ static void print_error(struct printer *p, int error)
 	text_cell(p, STYLE_ALERT, text, 0);
 }
 
+/* "; total = 5, *buf = "abc" and 2 more": the first ones, in the line if there is room for them. */
+static void print_changes(struct printer *p, const struct view_return *r)
+{
+	char text[VALUE_TEXT];
+	size_t i;
+
+	for (i = 0; i < r->nchanges && i < CHANGES_SHOWN; i++) {
+		utf8_clean(r->change[i].text, text, sizeof(text));
+		if (p->opt.width)
+			cut_end(text, CHANGE_MAX);
+		fputs(i ? ", " : "; ", p->out);
+		text_cell(p, STYLE_DIM, r->change[i].label, 0);
+		fprintf(p->out, " = %s", text);
+	}
+	if (r->nchanges > CHANGES_SHOWN || r->more_changes)
+		fprintf(p->out, "%s%s", r->nchanges ? " and " : "; changes ", r->more_changes ? "more" : "");
+	if (r->nchanges > CHANGES_SHOWN && !r->more_changes)
+		fprintf(p->out, "%zu more", r->nchanges - CHANGES_SHOWN);
+}
+
 static void print_outcome(struct printer *p, const struct view_return *r)
 {
 	const char *how = step_how_text(r->raw->how);
@@ -255,6 +277,7 @@ static void print_outcome(struct printer *p, const struct view_return *r)
 	}
 	if (r->raw->has_error)
 		print_error(p, r->raw->error);
+	print_changes(p, r);
 	if (how) {
 		snprintf(text, sizeof(text), "  (%s)", how);
 		text_cell(p, STYLE_ALERT, text, 0);
