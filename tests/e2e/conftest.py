@@ -44,6 +44,7 @@ RECIPES = {
     "linked": (["linked.c"], "gcc -O2 -g"),
     "inputs": (["inputs.c"], "gcc -O0 -g"),
     "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
+    "changes": (["changes.c"], "gcc -O0 -g -pthread"),
     "unused_results": (["unused_results.c"], "gcc -O0 -g -w"),
     "unused_results_O1": (["unused_results.c"], "gcc -O1 -g -w"),
     "unused_results_clang": (["unused_results.c"], "clang -O1 -g -w"),
