@@ -49,6 +49,9 @@ enum {
 	FUNCTIONS
 };
 
+/* The file of the runs that begin next. */
+static const char *step_script_program = "/bin/prog";
+
 struct run {
 	struct tracelog_writer *w;
 	struct event_sink sink;
@@ -122,7 +125,7 @@ static inline void report_function(struct run *r, uint32_t id, const char *name,
 		       .function = { .id = id,
 				     .name = name,
 				     .flags = flags,
-				     .module = flags & FUNCTION_OVER ? "/lib/libc.so.6" : "/bin/prog",
+				     .module = flags & FUNCTION_OVER ? "/lib/libc.so.6" : step_script_program,
 				     .build_id = (const uint8_t *)build,
 				     .build_id_len = 4,
 				     .address = 0x1000 + id * 0x100,
@@ -185,14 +188,16 @@ static inline struct run run_begin(const char *path, uint32_t seed, const char *
 		fail_msg("%s", err->text);
 	r.tid = r.pid;
 	r.sink = tracelog_writer_sink(r.w);
-	put(&r, (struct trace_event){
-			.type = EVENT_PROCESS,
-			.process = { .pid = r.pid, .comm = "prog", .exe = "/bin/prog", .cmdline = "prog" } });
+	put(&r, (struct trace_event){ .type = EVENT_PROCESS,
+				      .process = { .pid = r.pid,
+						   .comm = "prog",
+						   .exe = step_script_program,
+						   .cmdline = "prog" } });
 	put(&r, (struct trace_event){ .type = EVENT_MODULE,
 				      .module = { .start = r.base,
 						  .end = r.base + 0x10000,
 						  .bias = r.base,
-						  .path = (char *)"/bin/prog",
+						  .path = (char *)step_script_program,
 						  .build_id = { build[0], build[1], build[2], build[3] },
 						  .build_id_len = 4 } });
 	put(&r, (struct trace_event){ .type = EVENT_RECORDING,

@@ -743,6 +743,54 @@ static void recordings_that_do_not_fit_are_not_compared_unless_asked_for(void **
 	check_same(&(struct diff_options){ .by_name = true });
 }
 
+/* Named and unnamed functions, static data and places of calls are those of the program, whatever it is called. */
+static void write_two_names(const char *other_build)
+{
+	struct state s = { .a = 7 };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct run r;
+
+		step_script_program = i ? "/tmp/b/prog-bad" : "/tmp/a/prog-good";
+		r = begin_as(i ? "bad" : "good", 160 + i, "all", i ? other_build : "abcd");
+		enter(&r, FN_MAIN);
+		call_work(&r, 1, "text", 2);
+		arg_long(&r, 1);
+		enter(&r, FN_RAW);
+		leave(&r);
+		s.p = r.base + 0x2000;
+		arg_state(&r, r.base + 0x3000, &s);
+		enter(&r, FN_UPDATE);
+		leave(&r);
+		arg_int(&r, 0);
+		leave(&r);
+		run_end(&r);
+	}
+	step_script_program = "/bin/prog";
+}
+
+static void check_one_program(bool by_name, const char *note)
+{
+	struct diff_result *r = compare(&(struct diff_options){ .by_name = by_name });
+
+	assert_false(r->differs);
+	assert_int_equal(r->compare.agreed, 4);
+	assert_true(r->nnotes >= 1);
+	if (!strstr(r->note[0], "/tmp/a/prog-good and /tmp/b/prog-bad") || !strstr(r->note[0], note))
+		fail_msg("\"%s\" does not say \"%s\"", r->note[0], note);
+	diff_result_free(r);
+}
+
+static void a_program_is_the_same_whatever_its_file_is_called(void **state)
+{
+	write_two_names("abcd");
+	check_one_program(false, "their build ids are the same");
+	check_one_program(true, "their build ids are the same");
+	write_two_names("wxyz");
+	check_refused(NULL, "the logs are of two programs");
+	check_one_program(true, "by the names of their functions");
+}
+
 static void weak_values_count_when_asked_for(void **state)
 {
 	struct run good = begin("good", 150), bad = begin("bad", 151);
@@ -805,6 +853,7 @@ int main(void)
 		cmocka_unit_test(what_good_runs_do_differently_is_learned),
 		cmocka_unit_test(what_is_ignored_is_not_compared),
 		cmocka_unit_test(recordings_that_do_not_fit_are_not_compared_unless_asked_for),
+		cmocka_unit_test(a_program_is_the_same_whatever_its_file_is_called),
 		cmocka_unit_test(weak_values_count_when_asked_for),
 	};
 

@@ -10,6 +10,9 @@ enum { F_MAIN = 1, F_WORK, F_LEAF, F_OTHER, F_LAST };
 
 static const char *const names[] = { NULL, "main", "work", "leaf", "other" };
 
+/* The file of the runs that begin next. */
+static const char *program = "/bin/prog";
+
 struct run {
 	struct tracelog_writer *events;
 	struct call_writer *calls;
@@ -29,14 +32,14 @@ static struct run run_begin(const char *path, uint32_t nfunctions)
 	struct run r = { .path = path };
 
 	OK(tracelog_writer_open(path, &r.events));
-	write_event(&r, &(struct trace_event){
-				.type = EVENT_PROCESS,
-				.process = { .pid = PID, .exe = "/bin/prog", .cmdline = "prog" } });
+	write_event(&r,
+		    &(struct trace_event){ .type = EVENT_PROCESS,
+					   .process = { .pid = PID, .exe = program, .cmdline = "prog" } });
 	for (uint32_t i = F_MAIN; i < F_MAIN + nfunctions; i++)
 		write_event(&r, &(struct trace_event){ .type = EVENT_FUNCTION,
 						       .function = { .id = i,
 								     .name = names[i],
-								     .module = "/bin/prog",
+								     .module = program,
 								     .address = 0x1000 + i * 16,
 								     .file = "prog.c",
 								     .line = i,
@@ -305,6 +308,25 @@ static void steps_and_calls_in_files_of_their_own_are_not_held_to_each_other(voi
 		 "there is nothing to compare");
 }
 
+/* Of functions that one log does not record, too: the module is known to have others. */
+static void a_program_is_the_same_whatever_its_file_is_called(void **state)
+{
+	const struct fixture *f = *state;
+	struct diff_result *r;
+
+	program = "/tmp/a/prog-good";
+	write_one(f->log, 4, "1(2(3 4) 3)");
+	program = "/tmp/b/prog-bad";
+	write_one(f->copy, 3, "1(2(3) 3)");
+	program = "/bin/prog";
+	r = compare(f, &(struct diff_options){ .by_name = true });
+	assert_false(r->differs);
+	assert_int_equal(r->compare.agreed, 4);
+	assert_int_equal(diff_side_alone(r->a), 1);
+	assert_non_null(strstr(r->note[0], "/tmp/a/prog-good and /tmp/b/prog-bad"));
+	diff_result_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +340,7 @@ int main(void)
 		TEST(calls_of_functions_that_one_log_does_not_record_are_left_out),
 		TEST(what_a_function_of_one_log_calls_is_compared),
 		TEST(a_call_that_does_not_end_differs_from_one_that_does),
+		TEST(a_program_is_the_same_whatever_its_file_is_called),
 		TEST(steps_and_calls_in_files_of_their_own_are_not_held_to_each_other),
 	};
 

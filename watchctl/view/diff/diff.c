@@ -59,13 +59,34 @@ static struct wc_error *diff_prepare(struct loading *l, const struct diff_option
 	return copy_masks(masks, &l->masks);
 }
 
+/* A program whose file has another name is the same program: its functions and data have the same identities. */
+static void match_programs(struct loading *a, struct loading *b)
+{
+	const char *in_a = diff_base_name(a->told.exe), *in_b = diff_base_name(b->told.exe);
+
+	if (!in_a || !in_b || !strcmp(in_a, in_b))
+		return;
+	a->scope.program = in_a;
+	b->scope.program = in_b;
+}
+
+static struct wc_error *read_told_functions(struct loading *l)
+{
+	return diff_told_read_functions(l->path, l->scope.by_name, l->scope.program, &l->told);
+}
+
 /* Each loads with what the other records, where that is known. */
 static struct wc_error *read_told(struct loading *a, struct loading *b)
 {
-	struct wc_error *err = diff_told_read(a->path, a->scope.by_name, &a->told);
+	struct wc_error *err = diff_told_read(a->path, &a->told);
 
 	if (!err)
-		err = diff_told_read(b->path, b->scope.by_name, &b->told);
+		err = diff_told_read(b->path, &b->told);
+	match_programs(a, b);
+	if (!err)
+		err = read_told_functions(a);
+	if (!err)
+		err = read_told_functions(b);
 	a->scope.changes = b->scope.changes = a->told.changes & b->told.changes;
 	if (!err && a->told.is_compact && b->told.is_compact) {
 		a->scope.other = &b->told;

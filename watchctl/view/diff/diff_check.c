@@ -8,14 +8,15 @@
 #include "watchctl/trace/log/tracelog.h"
 #include "watchctl/view/diff/diff_impl.h"
 
-/* The last module of that base name; NULL: none. */
-static const struct diff_module *module_called(const struct diff_space *s, const char *name)
+/* The last module that is called so in both logs; NULL: none. */
+static const struct diff_module *module_called(const struct diff_side *s, const char *name)
 {
+	const struct diff_space *space = &s->canon.space;
 	size_t i;
 
-	for (i = s->nmodules; i-- > 0;)
-		if (!strcmp(diff_base_name(s->module[i].path), name))
-			return &s->module[i];
+	for (i = space->nmodules; i-- > 0;)
+		if (!strcmp(diff_module_name(space->module[i].path, s->program), name))
+			return &space->module[i];
 	return NULL;
 }
 
@@ -33,7 +34,7 @@ static size_t other_builds(const struct diff_side *a, const struct diff_side *b,
 	for (i = 0; i < b->canon.space.nmodules; i++) {
 		const struct diff_module *m = &b->canon.space.module[i], *other;
 
-		other = module_called(&a->canon.space, diff_base_name(m->path));
+		other = module_called(a, diff_module_name(m->path, b->program));
 		if (!other || same_build(m, other) || diff_list_has(list, diff_base_name(m->path)))
 			continue;
 		n++;
@@ -44,24 +45,38 @@ static size_t other_builds(const struct diff_side *a, const struct diff_side *b,
 	return n;
 }
 
+/* The program's file has another name: its build id shows that it is the same. */
+static bool is_renamed(const struct diff_side *a, const struct diff_side *b)
+{
+	const struct diff_module *in_a = module_called(a, diff_module_name(a->exe, a->program));
+	const struct diff_module *in_b = module_called(b, diff_module_name(b->exe, b->program));
+
+	return in_a && in_b && in_a->build_id_len && same_build(in_a, in_b);
+}
+
+static struct wc_error *check_name(struct diff_result *r, const struct diff_options *o)
+{
+	const bool is_same = is_renamed(r->a, r->b);
+
+	if (!o->by_name && !is_same)
+		return wc_error_new(WC_EFAIL,
+				    "the logs are of two programs: %s in %s, %s in %s (--by-name compares "
+				    "their functions by name)",
+				    r->a->exe, r->a->path, r->b->exe, r->b->path);
+	return diff_note(r, "the programs have different names, %s and %s: %s", r->a->exe, r->b->exe,
+			 is_same ? "their build ids are the same, and they are compared as one program"
+				 : "they are compared as one program, by the names of their functions")
+		       ? NULL
+		       : &wc_enomem;
+}
+
 static struct wc_error *check_programs(struct diff_result *r, const struct diff_options *o)
 {
-	const char *a = diff_base_name(r->a->exe), *b = diff_base_name(r->b->exe);
+	struct wc_error *err = r->a->program && r->b->program ? check_name(r, o) : NULL;
 	char list[512];
 
-	if (a && b && strcmp(a, b) != 0) {
-		if (!o->by_name)
-			return wc_error_new(
-				WC_EFAIL,
-				"the logs are of two programs: %s in %s, %s in %s (--by-name compares "
-				"their functions by name)",
-				r->a->exe, r->a->path, r->b->exe, r->b->path);
-		if (!diff_note(r, "the logs are of two programs, %s and %s: compared by names", r->a->exe,
-			       r->b->exe))
-			return &wc_enomem;
-	}
-	if (!other_builds(r->a, r->b, list, sizeof(list)))
-		return NULL;
+	if (err || !other_builds(r->a, r->b, list, sizeof(list)))
+		return err;
 	if (!o->by_name)
 		return wc_error_new(
 			WC_EFAIL,

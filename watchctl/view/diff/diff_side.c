@@ -25,6 +25,8 @@
 #include "watchctl/view/diff/diff_side_impl.h"
 #include "watchctl/view/event/log_symbols.h"
 
+#define COMM_LENGTH 15u /* more of the program's name is not in a thread's */
+
 /* Threads */
 
 static struct diff_thread *add_thread(struct diff_side *s, int32_t pid, int32_t tid)
@@ -62,6 +64,12 @@ static struct loading_thread *find_thread(struct loader *l, int32_t tid)
 	return l->last;
 }
 
+/* Threads that have not named themselves are called so. */
+static bool is_of_program(const char *comm, const char *program)
+{
+	return program && comm && !strncmp(comm, program, COMM_LENGTH);
+}
+
 /* What makes the thread the same in another run: which thread made it, where, and how many there were before.
  */
 static bool set_key(struct loader *l, struct diff_thread *t, const struct thread_event *e)
@@ -73,7 +81,12 @@ static bool set_key(struct loader *l, struct diff_thread *t, const struct thread
 	if (creator)
 		t->group = diff_mix(creator->main->key, in.path);
 	else
-		t->group = e->tid == e->pid ? 1 : diff_mix(diff_mix_text(2, e->comm), l->start);
+		t->group =
+			e->tid == e->pid
+				? 1
+				: diff_mix(diff_mix_text(2, is_of_program(e->comm, l->s->program) ? "/"
+												  : e->comm),
+					   l->start);
 	number = (uintptr_t)map64_get(&l->created, t->group);
 	if (!map64_put(&l->created, t->group, (void *)(number + 1)))
 		return false;
@@ -347,7 +360,9 @@ struct wc_error *diff_side_load(const char *path, const struct diff_scope *scope
 	s->redact = scope->redact;
 	s->changes = scope->changes;
 	s->names = symbolizer_new();
-	if (!s->path || !s->names)
+	if (scope->program)
+		s->canon.space.program = s->program = strdup(scope->program);
+	if (!s->path || !s->names || (scope->program && !s->program))
 		return &wc_enomem;
 	err = load(s, scope);
 	if (err)
@@ -424,6 +439,7 @@ void diff_side_free(struct diff_side *s)
 	call_merge_close(s->compact);
 	free(s->cmdline);
 	free(s->exe);
+	free(s->program);
 	free(s->range);
 	free(s->filters);
 	free(s->stepper);

@@ -137,6 +137,7 @@ struct diff_scope {
 	struct redact_rules redact;    /* whose values are not to be shown */
 	struct progress *progress;     /* of reading; NULL: nobody looks */
 	unsigned int changes;	       /* RECORDING_CHANGED_: what both logs have */
+	const char *program;	       /* as of diff_module_name() */
 	const struct diff_told *other; /* of two logs with compact calls, the other one's; else NULL */
 };
 
@@ -157,6 +158,7 @@ struct diff_side {
 	size_t nouter, outer_cap;
 	struct symbolizer *names;
 	/* What the log reports about itself. Texts may be NULL. */
+	char *program; /* as of diff_module_name() */
 	char *cmdline, *exe, *range, *filters, *stepper, *planner;
 	int32_t pid;
 	uint64_t first_ns, last_ns;

@@ -50,27 +50,29 @@ void diff_function_deinit(struct diff_function *f)
 
 /*
  * A library's function goes by its name: it may be found late, behind a stub. A function of the program goes
- * by its place too, since there may be several of one name, unless places mean nothing.
+ * by its place too, since there may be several of one name, unless places mean nothing. A name that was made of the
+ * place adds nothing to it.
  */
-static uint64_t identity_of(const struct diff_function *f, bool by_name)
+static uint64_t identity_of(const struct diff_function *f, bool by_name, const char *program)
 {
-	uint64_t h = diff_mix_text(17, f->e.name);
+	const bool has_place = f->e.module && f->e.address;
+	uint64_t h = diff_mix_text(17, f->named || !has_place ? f->e.name : "");
 
 	if (f->named && (f->e.flags & FUNCTION_OVER))
 		return h;
-	h = diff_mix(h, diff_mix_text(19, diff_base_name(f->e.module)));
+	h = diff_mix(h, diff_mix_text(19, diff_module_name(f->e.module, program)));
 	if (by_name && f->named)
 		return diff_mix(h, diff_mix_text(23, diff_base_name(f->e.file)));
 	return diff_mix(h, f->e.address);
 }
 
-bool diff_function_identity(const struct function_event *e, bool by_name, uint64_t *ret)
+bool diff_function_identity(const struct function_event *e, bool by_name, const char *program, uint64_t *ret)
 {
 	struct diff_function f = { .e = *e, .named = e->name && *e->name };
 
 	if (!f.named && !(f.e.name = f.made_name = made_name(e)))
 		return false;
-	*ret = identity_of(&f, by_name);
+	*ret = identity_of(&f, by_name, program);
 	free(f.made_name);
 	return true;
 }
@@ -117,7 +119,7 @@ static bool fill_in(struct loader *l, struct diff_function *f)
 {
 	bool over = (f->e.flags & FUNCTION_OVER) != 0;
 
-	f->identity = identity_of(f, l->scope->by_name);
+	f->identity = identity_of(f, l->scope->by_name, l->scope->program);
 	f->canon = diff_canon_flags(f->named ? f->e.name : NULL, over);
 	f->is_input = over && f->named && diff_canon_is_input(f->e.name);
 	f->allocates = f->named && diff_canon_allocates(f->e.name);
@@ -127,7 +129,7 @@ static bool fill_in(struct loader *l, struct diff_function *f)
 	if (l->scope->masks)
 		f->masked = diff_masks_of(l->scope->masks, &f->e);
 	if (l->scope->other) {
-		f->is_alone = diff_told_lacks(l->scope->other, f->identity, &f->e);
+		f->is_alone = diff_told_lacks(l->scope->other, f->identity, &f->e, l->scope->program);
 		f->no_values = diff_told_values_differ(l->scope->other, f->identity, &f->e);
 	}
 	return find_types(f, &l->s->canon);

@@ -99,8 +99,8 @@ bool diff_load_unset(struct loader *l, const struct loading_thread *t, struct di
 		     const struct diff_type *type, uint32_t param, const struct call_value *v);
 
 /* diff_side_functions.c */
-/* The same in both logs. False: no memory. */
-bool diff_function_identity(const struct function_event *e, bool by_name, uint64_t *ret);
+/* The same in both logs. @program: as of diff_module_name(). False: no memory. */
+bool diff_function_identity(const struct function_event *e, bool by_name, const char *program, uint64_t *ret);
 struct wc_error *diff_load_function(struct loader *l, const struct function_event *e);
 /* Of something that is no function; *@ret: its index. */
 struct wc_error *diff_load_pseudo_function(struct loader *l, const char *name, uint32_t *ret);

@@ -23,6 +23,13 @@ const char *diff_base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+const char *diff_module_name(const char *path, const char *program)
+{
+	const char *base = diff_base_name(path);
+
+	return base && program && !strcmp(base, program) ? "/" : base;
+}
+
 /* The first span that ends behind @addr. */
 static size_t find_span(const struct diff_space *s, uint64_t addr)
 {
@@ -83,7 +90,7 @@ bool diff_space_add_module(struct diff_space *s, const struct module *m)
 		.end = m->end,
 		.kind = PLACE_STATIC,
 		.bias = m->bias,
-		.module = diff_mix_text(1, diff_base_name(path)),
+		.module = diff_mix_text(1, diff_module_name(path, s->program)),
 		.name = (uint32_t)s->nmodules,
 	};
 	struct diff_module copy = { .path = strdup(path), .build_id_len = m->build_id_len };

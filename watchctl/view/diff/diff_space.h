@@ -22,7 +22,7 @@ struct diff_span {
 	uint64_t start, end;
 	enum place_kind kind;
 	uint64_t bias;	 /* PLACE_STATIC */
-	uint64_t module; /* hash of the base name of its path */
+	uint64_t module; /* hash of its diff_module_name() */
 	uint32_t name;	 /* index of its path; PLACE_STATIC */
 };
 
@@ -44,7 +44,8 @@ struct diff_space {
 	uint32_t hint[SPACE_HINTS]; /* the span of the last answer in that part of the addresses */
 	struct diff_module *module;
 	size_t nmodules, modules_cap;
-	bool no_offsets; /* the files differ: offsets in modules mean nothing */
+	bool no_offsets;     /* the files differ: offsets in modules mean nothing */
+	const char *program; /* as of diff_module_name(); not owned */
 	struct {
 		uint64_t addr, site;
 	} cache[SPACE_CACHE];
@@ -98,6 +99,12 @@ uint64_t diff_space_site(struct diff_space *s, uint64_t addr);
 
 /* The last part of a path. */
 const char *diff_base_name(const char *path);
+
+/*
+ * What the module of that path is called in both logs: by the last part of the path; the program's, by a name that no
+ * file has, if @program is the last part of its path. NULL: the program's file has one name in both.
+ */
+const char *diff_module_name(const char *path, const char *program);
 
 void diff_space_deinit(struct diff_space *s);
 
