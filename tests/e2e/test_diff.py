@@ -91,6 +91,20 @@ def test_the_one_difference_is_named(good, generate, kind, at):
     assert len(group) == 1 and group[0]["count"] == 1
 
 
+def test_a_call_of_the_good_run_only_is_found_in_the_good_log(good, generate, tmp_path):
+    """Its number and its time are those of the good log, in each form."""
+    bad, told = generate("only-good", "-n", 20000, "-t", 3, "-p", 1, "-s", 21, "-d", "missing@7001")
+    first = of("difference", objects(good, bad, status=1))[0]
+    call = first["good"]
+    assert call["function"] == told["function"] and "bad" not in first and "time_ns" not in first
+    assert first["good_time_ns"] == call["time_ns"] > 0
+    place = "of the good run, %d.%06d s after its recording began" % (
+        call["time_ns"] // 10**9, call["time_ns"] % 10**9 // 1000)
+    out = diff(good, bad, "--html", tmp_path / "d.html", status=1).stdout
+    assert f"{place}\n  call {call['call']} of the good log\n" in out
+    assert f"{place}; call {call['call']} of the good log." in (tmp_path / "d.html").read_text()
+
+
 def test_ignored_functions_and_parameters_are_not_compared(good, generate):
     bad, told = generate("ignored", "-n", 20000, "-t", 3, "-p", 1, "-s", 9, "-d", "value@7001")
     lines = objects(good, bad, status=1)

@@ -198,7 +198,7 @@ static void put_thread(struct out *o, uint32_t pair)
 static bool put_story(struct out *o, const char *class, const struct diff_story *s)
 {
 	char text[WORDS_MAX];
-	bool ok = true;
+	bool ok = true, in_good;
 	uint64_t ns;
 	size_t i;
 
@@ -208,8 +208,8 @@ static bool put_story(struct out *o, const char *class, const struct diff_story 
 	diff_headline(o->r, s, text, sizeof(text));
 	json_text(&o->j, "text", text);
 	put_thread(o, s->f.pair);
-	if (diff_time_of(o->r, s, &ns))
-		json_number(&o->j, "time_ns", ns);
+	if (diff_time_of(o->r, s, &in_good, &ns))
+		json_number(&o->j, in_good ? "good_time_ns" : "time_ns", ns);
 	if (s->f.kind == FINDING_CALLS || s->f.kind == FINDING_THREAD) {
 		json_number(&o->j, "good_calls", s->f.na);
 		json_number(&o->j, "bad_calls", s->f.nb);

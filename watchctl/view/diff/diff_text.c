@@ -246,25 +246,13 @@ static bool print_stacks(struct diff_text *t, const struct diff_story *s)
 
 static void print_place(struct diff_text *t, const struct diff_story *s)
 {
-	const struct diff_threads *p = &t->r->compare.pair[s->f.pair];
-	char thread[128], at[160] = "", text[512];
-	uint64_t ns;
+	char text[512];
 
-	diff_thread_text(p, s->f.pair, thread, sizeof(thread));
-	if (diff_time_of(t->r, s, &ns))
-		snprintf(at, sizeof(at), ", %" PRIu64 ".%06" PRIu64 " s after its recording began",
-			 ns / 1000000000u, ns % 1000000000u / 1000);
-	snprintf(text, sizeof(text), "in %s of the bad run%s", thread, at);
+	diff_place_text(t->r, s, text, sizeof(text));
 	line(t, "  ", text);
-	if (s->has_b && !s->b.is_signal) {
-		if (s->has_a && s->f.kind != FINDING_CALLS)
-			snprintf(text, sizeof(text),
-				 "call %" PRIu64 " of the bad log, %" PRIu64 " of the good one", s->b.number,
-				 s->a.number);
-		else
-			snprintf(text, sizeof(text), "call %" PRIu64 " of the bad log", s->b.number);
+	diff_numbers_text(s, text, sizeof(text));
+	if (*text)
 		line(t, "  ", text);
-	}
 }
 
 static void print_before(struct diff_text *t, const struct diff_story *s)

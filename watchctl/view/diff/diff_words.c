@@ -256,15 +256,18 @@ const char *diff_kind_name(enum finding_kind kind)
 	return names[kind];
 }
 
-bool diff_time_of(const struct diff_result *r, const struct diff_story *s, uint64_t *ns)
+bool diff_time_of(const struct diff_result *r, const struct diff_story *s, bool *in_good, uint64_t *ns)
 {
-	bool at_end = s->f.kind == FINDING_RESULT || (s->f.kind == FINDING_ENDED && s->b.how != RETURN_NEVER);
+	const struct diff_side *side = s->has_b ? r->b : r->a;
+	const struct diff_detail *d = s->has_b ? &s->b : &s->a;
+	bool at_end = s->f.kind == FINDING_RESULT || (s->f.kind == FINDING_ENDED && d->how != RETURN_NEVER);
 	uint64_t t;
 
-	if (!s->has_b)
+	if (!s->has_a && !s->has_b)
 		return false;
-	t = at_end && s->b.end_ns ? s->b.end_ns : s->b.time_ns;
-	*ns = t > r->b->first_ns ? t - r->b->first_ns : 0;
+	t = at_end && d->end_ns ? d->end_ns : d->time_ns;
+	*in_good = !s->has_b;
+	*ns = t > side->first_ns ? t - side->first_ns : 0;
 	return true;
 }
 
@@ -276,6 +279,37 @@ void diff_thread_text(const struct diff_threads *p, uint32_t pair, char *buf, si
 	utf8_clean(t->comm ? t->comm : "", comm, sizeof(comm));
 	snprintf(buf, cap, "%s%u%s%s%s", t->of_signals ? "signals of thread " : "thread ",
 		 diff_pair_number(pair), comm[0] ? " (" : "", comm, comm[0] ? ")" : "");
+}
+
+void diff_place_text(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap)
+{
+	struct diff_threads p = r->compare.pair[s->f.pair];
+	char thread[128], at[160] = "";
+	bool in_good = !p.b;
+	uint64_t ns;
+
+	if (diff_time_of(r, s, &in_good, &ns))
+		snprintf(at, sizeof(at), ", %" PRIu64 ".%06" PRIu64 " s after its recording began",
+			 ns / 1000000000u, ns % 1000000000u / 1000);
+	/* Its name may be another there. */
+	if (in_good)
+		p.b = NULL;
+	diff_thread_text(&p, s->f.pair, thread, sizeof(thread));
+	snprintf(buf, cap, "in %s of the %s run%s", thread, in_good ? "good" : "bad", at);
+}
+
+void diff_numbers_text(const struct diff_story *s, char *buf, size_t cap)
+{
+	const bool in_a = s->has_a && !s->a.is_signal, in_b = s->has_b && !s->b.is_signal;
+	const char *between = s->f.kind == FINDING_CALLS ? "; in its place, call" : ",";
+
+	buf[0] = '\0';
+	if (in_a && in_b)
+		snprintf(buf, cap, "call %" PRIu64 " of the bad log%s %" PRIu64 " of the good one",
+			 s->b.number, between, s->a.number);
+	else if (in_a || in_b)
+		snprintf(buf, cap, "call %" PRIu64 " of the %s log", (in_b ? &s->b : &s->a)->number,
+			 in_b ? "bad" : "good");
 }
 
 /* Stacks */

@@ -24,8 +24,17 @@ void diff_group_text(const struct diff_group *g, char *buf, size_t cap);
 /* A word for programs: "params", "result", "ended", "calls", "thread". */
 const char *diff_kind_name(enum finding_kind kind);
 
-/* When the difference shows: nanoseconds since the bad run's log begins. False: at its end. */
-bool diff_time_of(const struct diff_result *r, const struct diff_story *s, uint64_t *ns);
+/*
+ * When the difference shows: nanoseconds since the bad run's log begins; *@in_good: since the good run's, where that
+ * alone has a call. False: neither has one.
+ */
+bool diff_time_of(const struct diff_result *r, const struct diff_story *s, bool *in_good, uint64_t *ns);
+
+/* "in thread 2 (worker) of the bad run, 0.120000 s after its recording began" */
+void diff_place_text(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap);
+
+/* "call 7 of the bad log, 6 of the good one"; "": it is of no call. */
+void diff_numbers_text(const struct diff_story *s, char *buf, size_t cap);
 
 /* "thread 2 (worker)" */
 void diff_thread_text(const struct diff_threads *p, uint32_t pair, char *buf, size_t cap);

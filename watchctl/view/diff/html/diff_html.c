@@ -187,21 +187,25 @@ static void unmatched(struct diff_page *p, const struct diff_story *s)
 	fputs("</table>\n", p->out);
 }
 
+static void place(struct diff_page *p, const struct diff_story *s)
+{
+	char text[512];
+
+	diff_place_text(p->r, s, text, sizeof(text));
+	text[0] = 'I';
+	fputs("<p>", p->out);
+	diff_page_text(p, text);
+	diff_numbers_text(s, text, sizeof(text));
+	fputs(*text ? "; " : "", p->out);
+	diff_page_text(p, text);
+	fputs(".</p>\n", p->out);
+}
+
 static struct wc_error *story(struct diff_page *p, const struct diff_story *s)
 {
 	struct wc_error *err;
-	char thread[128];
-	uint64_t ns;
 
-	diff_thread_text(&p->r->compare.pair[s->f.pair], s->f.pair, thread, sizeof(thread));
-	fputs("<p>In ", p->out);
-	diff_page_text(p, thread);
-	if (diff_time_of(p->r, s, &ns))
-		fprintf(p->out, ", %" PRIu64 ".%06" PRIu64 " s after the recording of the bad run began",
-			ns / 1000000000u, ns % 1000000000u / 1000);
-	if (s->has_b && !s->b.is_signal)
-		fprintf(p->out, "; call %" PRIu64 " of its log", s->b.number);
-	fputs(".</p>\n", p->out);
+	place(p, s);
 	if (s->f.kind == FINDING_CALLS || s->f.kind == FINDING_THREAD)
 		unmatched(p, s);
 	else
