@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "watchctl/view/diff/diff.h"
+#include "watchctl/view/diff/diff_words.h"
 
 static char folder[64];
 
@@ -400,6 +401,51 @@ static void calls_of_one_run_only_are_a_difference_of_control(void **state)
 	assert_int_equal(r->control.b.number, 42);
 	assert_int_equal(r->compare.agreed, 100);
 	diff_result_free(r);
+}
+
+static void check_none_before(const struct diff_options *o, const char *expected)
+{
+	struct diff_result *r = compare(o);
+	char text[200];
+
+	assert_true(r->has_control);
+	diff_no_before_text(r, &r->control, text, sizeof(text));
+	assert_string_equal(text, expected);
+	diff_result_free(r);
+}
+
+/* @before: how many calls had ended, of which the values differ. */
+static void write_extra(int before)
+{
+	for (int i = 0; i < 2; i++) {
+		struct run run = begin(i ? "bad" : "good", 54 + (uint32_t)i);
+
+		enter(&run, FN_MAIN);
+		for (int k = 0; k < before; k++)
+			call_work(&run, 10 * i + k, "text", i);
+		if (i)
+			call_malloc(&run, 24, 0x1000);
+		leave(&run);
+		run_end(&run);
+	}
+}
+
+static void it_is_said_why_no_call_agreed_before(void **state)
+{
+	const char *mask = "work";
+
+	write_extra(0);
+	check_none_before(NULL, "no call of this thread had ended before");
+	write_extra(1);
+	check_none_before(NULL,
+			  "1 call of this thread had ended before, but it does not agree with a call of the "
+			  "good run");
+	check_none_before(&(struct diff_options){ .ignore = &mask, .nignore = 1 },
+			  "no call of this thread, of those that are compared, had ended before");
+	write_extra(3);
+	check_none_before(
+		NULL, "3 calls of this thread had ended before, but none of them agrees with a call of the "
+		      "good run");
 }
 
 /* Another place of the same function is another call. */
@@ -841,6 +887,7 @@ int main(void)
 		cmocka_unit_test(the_rest_of_an_unfinished_text_is_no_difference),
 		cmocka_unit_test(the_nearest_input_that_differed_is_found),
 		cmocka_unit_test(calls_of_one_run_only_are_a_difference_of_control),
+		cmocka_unit_test(it_is_said_why_no_call_agreed_before),
 		cmocka_unit_test(a_call_from_another_place_is_reported),
 		cmocka_unit_test(a_thread_that_hangs_is_the_first_difference),
 		cmocka_unit_test(the_missing_rest_of_a_cut_log_is_no_difference),

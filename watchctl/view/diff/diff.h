@@ -40,6 +40,9 @@ struct diff_story {
 	struct diff_stack stack_a, stack_b;
 	struct diff_detail before[DIFF_BEFORE]; /* of the bad run, the last one first */
 	size_t nbefore;
+	uint32_t ended;	 /* calls of the bad run that were over by then, of those that were looked at */
+	uint32_t looked; /* at calls before it; with @ended, of no meaning unless nbefore is 0 */
+	bool looked_at_all;
 	bool is_input; /* it is one itself: what came in is what differs */
 	bool has_input;
 	struct diff_detail input_a, input_b; /* the nearest one before whose result differs */

@@ -222,6 +222,8 @@ static bool put_story(struct out *o, const char *class, const struct diff_story 
 	for (i = s->nbefore; ok && i-- > 0;)
 		ok = put_call(o, NULL, &s->before[i], NULL);
 	json_close(&o->j, ']');
+	diff_no_before_text(o->r, s, text, sizeof(text));
+	put_text(&o->j, "none_before", text);
 	json_bool(&o->j, "is_input", s->is_input);
 	if (ok && s->has_input) {
 		json_open(&o->j, "input", '{');

@@ -38,16 +38,20 @@ static struct wc_error *read_before(struct diff_result *r, const struct diff_thr
 				    struct diff_story *s)
 {
 	struct wc_error *err = NULL;
-	uint32_t i, passed = 0;
+	uint32_t i;
 
-	for (i = end; !err && i-- > 0 && s->nbefore < DIFF_BEFORE && passed < WALK_MAX; passed++) {
-		if (diff_next(p->b, i) > end || p->b->call[i].back == DIFF_NEVER_BACK || i == s->f.b ||
-		    !agrees(p, i))
+	for (i = end; !err && i > 0 && s->nbefore < DIFF_BEFORE && s->looked < WALK_MAX; s->looked++) {
+		i--;
+		if (diff_next(p->b, i) > end || p->b->call[i].back == DIFF_NEVER_BACK || i == s->f.b)
+			continue;
+		s->ended++;
+		if (!agrees(p, i))
 			continue;
 		err = diff_detail_read(r->b, p->b, i, &s->before[s->nbefore]);
 		if (!err)
 			s->nbefore++;
 	}
+	s->looked_at_all = i == 0;
 	return err;
 }
 

@@ -260,10 +260,11 @@ static void print_before(struct diff_text *t, const struct diff_story *s)
 	char text[ROWS_TEXT];
 	size_t i;
 
-	if (!s->nbefore) {
-		line(t, "  ", "no call of this thread had ended before");
+	diff_no_before_text(t->r, s, text, sizeof(text));
+	if (*text)
+		line(t, "  ", text);
+	if (!s->nbefore)
 		return;
-	}
 	line(t, "  ", "the last calls that agreed before");
 	for (i = s->nbefore; i-- > 0;) {
 		diff_call_text(&s->before[i], text, sizeof(text));

@@ -312,6 +312,28 @@ void diff_numbers_text(const struct diff_story *s, char *buf, size_t cap)
 			 in_b ? "bad" : "good");
 }
 
+void diff_no_before_text(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap)
+{
+	const struct diff_threads *p = &r->compare.pair[s->f.pair];
+	char what[80];
+
+	buf[0] = '\0';
+	if (s->nbefore || !p->a || !p->b)
+		return;
+	snprintf(what, sizeof(what), "of %sthis thread%s", p->b->of_signals ? "the handlers of " : "",
+		 r->b->left_out ? ", of those that are compared," : "");
+	if (!s->looked_at_all)
+		snprintf(buf, cap,
+			 "none of the last %u calls %s before it agrees with a call of the good run",
+			 s->looked, what);
+	else if (!s->ended)
+		snprintf(buf, cap, "no call %s had ended before", what);
+	else
+		snprintf(buf, cap, "%u call%s %s had ended before, but %s with a call of the good run",
+			 s->ended, s->ended == 1 ? "" : "s", what,
+			 s->ended == 1 ? "it does not agree" : "none of them agrees");
+}
+
 /* Stacks */
 
 static bool add_frames(struct diff_side *s, uint64_t address, bool exact, struct diff_frame **v, size_t *n,

@@ -33,6 +33,9 @@ bool diff_time_of(const struct diff_result *r, const struct diff_story *s, bool 
 /* "in thread 2 (worker) of the bad run, 0.120000 s after its recording began" */
 void diff_place_text(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap);
 
+/* Why no call is shown that agreed before; "": there are some, or the thread exists in one run only. */
+void diff_no_before_text(const struct diff_result *r, const struct diff_story *s, char *buf, size_t cap);
+
 /* "call 7 of the bad log, 6 of the good one"; "": it is of no call. */
 void diff_numbers_text(const struct diff_story *s, char *buf, size_t cap);
 

@@ -1,6 +1,7 @@
 /* One page without anything from elsewhere: no script, no font, no network. Its style is diff.css, built in. */
 #include "watchctl/view/diff/html/diff_html.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,15 @@ static void before(struct diff_page *p, const struct diff_story *s)
 	char text[WORDS_MAX];
 	size_t i;
 
+	diff_no_before_text(p->r, s, text, sizeof(text));
+	text[0] = (char)toupper((unsigned char)text[0]);
+	if (*text) {
+		fputs("<p>", p->out);
+		diff_page_text(p, text);
+		fputs(".</p>\n", p->out);
+	}
+	if (!s->nbefore)
+		return;
 	fputs("<details><summary>the last calls that agreed before</summary><pre>", p->out);
 	for (i = s->nbefore; i-- > 0;) {
 		diff_call_text(&s->before[i], text, sizeof(text));
