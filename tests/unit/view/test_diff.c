@@ -689,11 +689,24 @@ static void a_signal_that_kills_is_reported_with_its_stack(void **state)
 {
 	struct run good = begin("good", 110), bad = begin("bad", 111);
 	struct diff_result *r;
+	char text[200];
 
 	enter(&good, FN_MAIN);
 	enter(&bad, FN_MAIN);
+	call_work(&good, 1, "text", 2);
+	call_work(&bad, 1, "text", 2);
+	call_read(&good, 3, 10);
+	call_read(&bad, 3, 9);
+	arg_int(&good, 5);
+	arg_text(&good, good.heap, "text");
+	enter(&good, FN_WORK);
+	arg_int(&bad, 5);
+	arg_text(&bad, bad.heap, "text");
+	enter(&bad, FN_WORK);
+	leave(&good);
 	leave(&good);
 	put_signal(&bad, SIGSEGV);
+	leave_how(&bad, RETURN_PROCESS_EXIT, 0);
 	leave_how(&bad, RETURN_PROCESS_EXIT, 0);
 	run_end(&good);
 	run_end(&bad);
@@ -703,7 +716,15 @@ static void a_signal_that_kills_is_reported_with_its_stack(void **state)
 	assert_true(r->control.b.is_signal);
 	assert_string_equal(r->control.b.function->e.name, "signal SIGSEGV");
 	assert_int_equal(r->control.b.ip, bad.base + 0x4000);
-	assert_int_equal(r->control.stack_b.n, 1);
+	assert_int_equal(r->control.stack_b.n, 2);
+	/* What came before is what the thread did that it came to. */
+	assert_int_equal(r->control.nbefore, 1);
+	assert_string_equal(r->control.before[0].function->e.name, "work");
+	assert_int_equal(r->control.before[0].number, 2);
+	assert_true(r->control.has_input);
+	assert_string_equal(r->control.input_b.function->e.name, "read");
+	diff_place_text(r, &r->control, text, sizeof(text));
+	assert_int_equal(strncmp(text, "in thread 1 (prog) of the bad run", 33), 0);
 	diff_result_free(r);
 }
 

@@ -43,7 +43,8 @@ struct diff_story {
 	uint32_t ended;	 /* calls of the bad run that were over by then, of those that were looked at */
 	uint32_t looked; /* at calls before it; with @ended, of no meaning unless nbefore is 0 */
 	bool looked_at_all;
-	bool is_input; /* it is one itself: what came in is what differs */
+	bool in_handlers; /* they are calls of the thread's handlers of signals, not its others */
+	bool is_input;	  /* it is one itself: what came in is what differs */
 	bool has_input;
 	struct diff_detail input_a, input_b; /* the nearest one before whose result differs */
 	bool unseen; /* of weak values: what differs is in which allocation a pointer leads to */

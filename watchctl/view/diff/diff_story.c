@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/bisect.h"
 #include "watchctl/base/error.h"
 #include "watchctl/view/diff/diff_impl.h"
 
@@ -33,16 +34,55 @@ static bool agrees(const struct diff_threads *p, uint32_t b)
 	       p->a->call[a].result == p->b->call[b].result;
 }
 
-/* Calls that agreed and were over, nearest first. */
-static struct wc_error *read_before(struct diff_result *r, const struct diff_threads *p, uint32_t end,
-				    struct diff_story *s)
+/* When a difference shows: what comes before it. */
+struct moment {
+	const struct diff_threads *p; /* whose calls those are */
+	uint32_t end;		      /* behind the last one that had begun */
+	uint64_t at;		      /* position in the bad log */
+};
+
+static bool is_signal(const struct diff_threads *p, const struct diff_finding *f)
 {
+	return f->b != NO_CALL && (p->b->call[f->b].flags & DIFF_SIGNAL);
+}
+
+/* In its thread, not among the signals, which are kept apart from the calls. */
+static struct moment moment_of_signal(const struct diff_threads *p, const struct diff_finding *f)
+{
+	struct moment m = { .p = p->b->of_signals ? p - 1 : p, .at = p->b->call[f->b].at };
+
+	m.end = (uint32_t)BISECT(m.p->b->n, i, m.p->b->call[i].at < m.at);
+	return m;
+}
+
+static struct moment moment_of(const struct diff_threads *p, const struct diff_finding *f)
+{
+	struct moment m = { .p = p, .end = behind_last(p, f), .at = UINT64_MAX };
+
+	if ((f->kind == FINDING_RESULT || f->kind == FINDING_ENDED) && diff_back(p->b, f->b))
+		m.at = diff_back(p->b, f->b);
+	else if (f->kind != FINDING_RESULT && f->kind != FINDING_ENDED && m.end < p->b->n)
+		m.at = p->b->call[m.end].at;
+	return m;
+}
+
+static bool was_over(const struct moment *m, uint32_t i)
+{
+	const uint64_t back = diff_back(m->p->b, i);
+
+	return back && back < m->at;
+}
+
+/* Calls that agreed and were over, nearest first. */
+static struct wc_error *read_before(struct diff_result *r, const struct moment *m, struct diff_story *s)
+{
+	const struct diff_threads *p = m->p;
 	struct wc_error *err = NULL;
 	uint32_t i;
 
-	for (i = end; !err && i > 0 && s->nbefore < DIFF_BEFORE && s->looked < WALK_MAX; s->looked++) {
+	for (i = m->end; !err && i > 0 && s->nbefore < DIFF_BEFORE && s->looked < WALK_MAX; s->looked++) {
 		i--;
-		if (diff_next(p->b, i) > end || p->b->call[i].back == DIFF_NEVER_BACK || i == s->f.b)
+		if (!was_over(m, i))
 			continue;
 		s->ended++;
 		if (!agrees(p, i))
@@ -77,15 +117,15 @@ static struct wc_error *compare_input(struct diff_result *r, const struct diff_t
 	return err;
 }
 
-static struct wc_error *find_input(struct diff_result *r, const struct diff_threads *p, uint32_t end,
-				   struct diff_story *s)
+static struct wc_error *find_input(struct diff_result *r, const struct moment *m, struct diff_story *s)
 {
+	const struct diff_threads *p = m->p;
 	uint32_t i, passed = 0, looked = 0, a;
 	struct wc_error *err = NULL;
 
-	for (i = end; !err && i-- > 0 && !s->has_input && passed < WALK_MAX && looked < INPUTS_MAX;
+	for (i = m->end; !err && i-- > 0 && !s->has_input && passed < WALK_MAX && looked < INPUTS_MAX;
 	     passed++) {
-		if (!diff_function_of(p->b, i)->is_input || i == s->f.b)
+		if (!diff_function_of(p->b, i)->is_input || !was_over(m, i))
 			continue;
 		a = diff_mate_of(p, i);
 		if (a == NO_CALL)
@@ -134,18 +174,19 @@ struct wc_error *diff_story_read(struct diff_result *r, const struct diff_findin
 {
 	const struct diff_threads *p = &r->compare.pair[f->pair];
 	struct wc_error *err;
-	uint32_t end;
+	struct moment m;
 
 	ret->f = *f;
 	err = read_calls(r, p, ret);
 	if (err || !p->a || !p->b)
 		return err;
-	end = behind_last(p, f);
+	m = is_signal(p, f) ? moment_of_signal(p, f) : moment_of(p, f);
+	ret->in_handlers = m.p->b->of_signals;
 	ret->is_input = ret->has_a && ret->has_b && f->kind != FINDING_CALLS && f->kind != FINDING_PARAMS &&
 			ret->b.function->is_input;
-	err = read_before(r, p, end, ret);
+	err = read_before(r, &m, ret);
 	if (!err && !ret->is_input)
-		err = find_input(r, p, end, ret);
+		err = find_input(r, &m, ret);
 	return err ? err : make_texts(ret) ? NULL : &wc_enomem;
 }
 

@@ -291,7 +291,9 @@ void diff_place_text(const struct diff_result *r, const struct diff_story *s, ch
 	if (diff_time_of(r, s, &in_good, &ns))
 		snprintf(at, sizeof(at), ", %" PRIu64 ".%06" PRIu64 " s after its recording began",
 			 ns / 1000000000u, ns % 1000000000u / 1000);
-	/* Its name may be another there. */
+	/* A signal comes to the thread; which may have another name in the good run. */
+	if (s->has_b ? s->b.is_signal : s->has_a && s->a.is_signal)
+		p = r->compare.pair[s->f.pair & ~1u];
 	if (in_good)
 		p.b = NULL;
 	diff_thread_text(&p, s->f.pair, thread, sizeof(thread));
@@ -320,7 +322,7 @@ void diff_no_before_text(const struct diff_result *r, const struct diff_story *s
 	buf[0] = '\0';
 	if (s->nbefore || !p->a || !p->b)
 		return;
-	snprintf(what, sizeof(what), "of %sthis thread%s", p->b->of_signals ? "the handlers of " : "",
+	snprintf(what, sizeof(what), "of %sthis thread%s", s->in_handlers ? "the handlers of " : "",
 		 r->b->left_out ? ", of those that are compared," : "");
 	if (!s->looked_at_all)
 		snprintf(buf, cap,
