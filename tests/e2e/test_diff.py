@@ -205,6 +205,41 @@ def test_damage_anywhere_is_survived(good, generate, tmp_path):
         assert diff(other, bad, "--anyway", "--by-name").returncode in (1, 2, 3)
 
 
+CRASHES = """
+#include <stdlib.h>
+static inline __attribute__((always_inline)) int load(const int *p) { return *(volatile const int *)p; }
+__attribute__((noinline)) int work(const int *p, int n) { return load(p) + n; }
+int main(void) { int k = 4; return work(getenv("CRASH") ? NULL : &k, 3) == 7 ? 0 : 1; }
+"""
+
+
+def test_a_crash_is_where_it_crashed(tmp_path):
+    """JSON, text and page: the frame that the signal came to is the first of its stack."""
+    source, program = tmp_path / "crash.c", tmp_path / "crash"
+    source.write_text(CRASHES)
+    subprocess.run(["gcc", "-g", "-O1", "-o", program, source], check=True, timeout=WAIT)
+    logs = tmp_path / "good", tmp_path / "bad"
+    for path, env in zip(logs, (os.environ, dict(os.environ, CRASH="1"))):
+        r = subprocess.run([WATCHCTL, "step", "-q", "-o", path, "--", program], env=env, capture_output=True, text=True,
+                           timeout=4 * WAIT)
+        if "LLDB" in r.stderr and not path.exists():
+            pytest.skip("this machine has no LLDB")
+    lines = objects(*logs, status=1)
+    first = next(o for o in of("difference", lines) if o["first"] == "control")
+    bad = first["bad"]
+    assert bad["function"] == "signal SIGSEGV" and bad["stack"][0] == bad["frame"]
+    assert bad["frame"]["ip"] == bad["ip"]
+    assert (bad["frame"]["function"], os.path.basename(bad["frame"]["file"]), bad["frame"]["line"]) == ("load", "crash.c", 3)
+    assert [f["function"] for f in bad["stack"][:3]] == ["load", "work", "main"]
+    assert "none_before" in first or first["before"]
+    signals = [g for g in of("group", lines) if g["function"] == "signal SIGSEGV"]
+    assert signals[0]["bad"]["frame"] == bad["frame"]
+    out = diff(*logs, "--html", tmp_path / "d.html", status=1).stdout
+    stack = out.split("stack of the bad run\n")[-1].split("\n")
+    assert stack[0].split()[:2] == ["#0", "load"] and stack[1].split()[1].split("+")[0] == "work"
+    assert "signal SIGSEGV\nload" in (tmp_path / "d.html").read_text()
+
+
 # Watch logs and tag logs
 
 STORE, CLEAR = 0x401002, 0x401012

@@ -445,6 +445,8 @@ struct wc_error *diff_detail_stack(const struct diff_detail *d, struct diff_stac
 	uint32_t i = d->is_signal ? diff_parent(t, d->index) : d->index, root = d->index, outer;
 	struct wc_error *err = NULL;
 
+	if (d->is_signal && !vec_push(w.k.v, w.k.n, w.k.cap, d->ip))
+		err = &wc_enomem;
 	for (; !err && !w.ends && i != NO_CALL; i = diff_parent(t, i)) {
 		err = add_frames(&w, t->call[i].at, diff_kind_of(t, i)->function);
 		root = i;

@@ -65,7 +65,7 @@ bool diff_detail_compare(struct diff_detail *a, struct diff_detail *b, const str
 /* Fills in all texts. False: no memory. */
 bool diff_detail_texts(struct diff_detail *d);
 
-/* The return addresses of a whole stack, a call's own first (not that of a signal: it has none). */
+/* The return addresses of a whole stack, a call's own first; of a signal, the first address is where it came. */
 struct diff_stack {
 	uint64_t *v;
 	size_t n, cap;

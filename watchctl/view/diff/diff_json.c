@@ -72,9 +72,9 @@ static void put_function(struct json *j, const struct diff_function *f)
 		json_number(j, "line", f->e.line);
 }
 
-static void put_frame(struct json *j, const struct diff_frame *f)
+static void put_frame(struct json *j, const char *name, const struct diff_frame *f)
 {
-	json_open(j, NULL, '{');
+	json_open(j, name, '{');
 	if (f->function) {
 		put_function(j, f->function);
 		json_close(j, '}');
@@ -104,10 +104,24 @@ static bool put_stack(struct out *o, struct diff_side *s, const struct diff_stac
 		return false;
 	json_open(&o->j, "stack", '[');
 	for (i = 0; i < n; i++)
-		put_frame(&o->j, &frames[i]);
+		put_frame(&o->j, NULL, &frames[i]);
 	json_close(&o->j, ']');
 	if (stack->end != WALK_END_COMPLETE)
 		put_text(&o->j, "stack_end", text_walk_end(stack->end));
+	return true;
+}
+
+/* What ran when a signal came. */
+static bool put_interrupted(struct json *j, const struct diff_detail *d)
+{
+	struct diff_stack at = { .v = (uint64_t *)&d->ip, .n = 1 };
+	scoped(freep) struct diff_frame *frames = NULL;
+	size_t n;
+
+	if (!diff_frames(d->side, &at, true, &frames, &n))
+		return false;
+	if (n)
+		put_frame(j, "frame", &frames[0]);
 	return true;
 }
 
@@ -175,9 +189,11 @@ static bool put_call(struct out *o, const char *name, const struct diff_detail *
 			put_value(j, NULL, &d->param[i], true);
 		json_close(j, ']');
 		put_end(j, d);
+	} else {
+		ok = put_interrupted(j, d);
 	}
-	if (stack)
-		ok = put_stack(o, d->side, stack, false);
+	if (ok && stack)
+		ok = put_stack(o, d->side, stack, d->is_signal);
 	json_close(j, '}');
 	return ok;
 }

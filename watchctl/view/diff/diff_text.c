@@ -153,27 +153,17 @@ static void print_values(struct diff_text *t, const struct diff_detail *a, const
 static char **stack_lines(struct diff_side *s, const struct diff_detail *d, const struct diff_stack *stack,
 			  size_t *ret)
 {
-	struct diff_stack whole = *stack;
 	scoped(freep) struct diff_frame *frames = NULL;
 	char text[CELL_TEXT * 2];
 	char **lines;
 	size_t n, i, k = 0;
 
-	if (!diff_frames(s, &whole, false, &frames, &n))
+	if (!diff_frames(s, stack, d->is_signal, &frames, &n))
 		return NULL;
-	lines = calloc(n + 3, sizeof(*lines));
+	lines = calloc(n + 2, sizeof(*lines));
 	if (!lines)
 		return NULL;
-	if (d->is_signal) {
-		struct diff_stack at = { .v = (uint64_t *)&d->ip, .n = 1 };
-		scoped(freep) struct diff_frame *first = NULL;
-		size_t m;
-
-		if (diff_frames(s, &at, true, &first, &m) && m) {
-			diff_frame_text(&first[0], text, sizeof(text));
-			lines[k++] = strdup(text);
-		}
-	} else {
+	if (!d->is_signal) {
 		diff_function_text(d->function, text, sizeof(text));
 		lines[k++] = strdup(text);
 	}

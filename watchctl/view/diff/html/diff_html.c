@@ -106,7 +106,7 @@ static bool stack(struct diff_page *p, struct diff_side *s, const struct diff_de
 	char text[CELL_TEXT * 2];
 	size_t n, i;
 
-	if (!diff_frames(s, k, false, &frames, &n))
+	if (!diff_frames(s, k, d->is_signal, &frames, &n))
 		return false;
 	fprintf(p->out, "<td class=v data-run=%s><pre>", run);
 	if (d->function->e.name)
