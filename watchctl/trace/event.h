@@ -220,6 +220,10 @@ struct symbol_event {
 
 #define SYMBOL_FUNCTIONS_MAX 64
 
+/* Texts of ranges that are all of the program. */
+#define RECORDING_FROM_START "from the start"
+#define RECORDING_ALL_CALLS "all calls"
+
 /*
  * What a step recorder was asked for, first of its events. Two logs whose `filters` differ cannot be compared
  * call by call: diff says so.

@@ -261,6 +261,46 @@ static void has_line(const struct output *o, const char *line)
 		fail_msg("no %s\nin:\n%s", line, o->text);
 }
 
+static void feed_short(struct annotate *a, const char *range)
+{
+	feed_process(a);
+	feed(a,
+	     (struct trace_event){ .type = EVENT_RECORDING,
+				   .time_ns = T0,
+				   .recording = { "ptrace", "LLDB 19", range, "functions of app", false } });
+	feed(a,
+	     (struct trace_event){ .type = EVENT_RANGE, .time_ns = T0, .range = { 1, RANGE_BEGIN, 77, 77 } });
+	feed(a, (struct trace_event){
+			.type = EVENT_RANGE, .time_ns = T0 + 1000, .range = { 1, RANGE_STOPPED, 77, 77 } });
+}
+
+static void feed_all(struct annotate *a)
+{
+	feed_short(a, "from the start");
+}
+
+static void feed_part(struct annotate *a)
+{
+	feed_short(a, "from the start to main");
+}
+
+/* Who did not ask for a range is not told of its occurrences. */
+static void the_whole_program_has_no_occurrence(void **state)
+{
+	struct print_options options = { .utc = true };
+	struct report_options what = { 0 };
+	struct output o = { 0 };
+
+	print_report(feed_all, print_text_new, ANNOTATE_CALLS, &o, &options, &what,
+		     &(struct event_choice){ 0 });
+	has_line(&o, "\nrecorded: began 22:13:20.000000 in app/77, 0 calls, ended after 1.0 us");
+	free(o.text);
+	print_report(feed_part, print_text_new, ANNOTATE_CALLS, &o, &options, &what,
+		     &(struct event_choice){ 0 });
+	has_line(&o, "\noccurrence 1: began 22:13:20.000000 in app/77, 0 calls, ended after 1.0 us");
+	free(o.text);
+}
+
 static void json_has_whole_stacks_and_typed_values(void **state)
 {
 	struct print_options options = { .utc = true };
@@ -426,6 +466,7 @@ int main(void)
 		cmocka_unit_test(without_calls_it_sums_up),
 		cmocka_unit_test(calls_are_a_tree),
 		cmocka_unit_test(chosen_functions_come_with_what_is_in_them),
+		cmocka_unit_test(the_whole_program_has_no_occurrence),
 		cmocka_unit_test(json_has_whole_stacks_and_typed_values),
 		cmocka_unit_test(a_live_display_does_not_hold_a_call_back),
 		cmocka_unit_test(what_is_wider_than_the_terminal_is_cut_at_the_end_of_values),

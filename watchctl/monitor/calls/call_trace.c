@@ -21,6 +21,7 @@
 #include "watchctl/step/model/step_start.h"
 #include "watchctl/step/model/told_regions.h"
 #include "watchctl/target/stop/tracee.h"
+#include "watchctl/trace/event.h"
 
 #define LOOK_NS 1000000000u
 
@@ -313,7 +314,7 @@ static struct wc_error *report_recording(struct call_trace *t)
 	e.recording = (struct recording_event){
 		.stepper = "patch",
 		.planner = t->arguments ? t->arguments->types.ops->version() : "watchctl " WATCHCTL_VERSION,
-		.range = "all calls",
+		.range = RECORDING_ALL_CALLS,
 		.filters = text_buf_text(&filters),
 	};
 	err = filters.failed ? &wc_enomem : put(t, &e);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "watchctl/base/utf8.h"
+#include "watchctl/trace/event.h"
 #include "watchctl/view/print/printer_impl.h"
 #include "watchctl/view/print/text_table.h"
 #include "watchctl/view/words/text_shorten.h"
@@ -48,15 +49,24 @@ static void thread_text(const char *comm, int32_t tid, char *buf, size_t cap)
 	snprintf(buf, cap, "%s/%d", clean, tid);
 }
 
-static void print_occurrence(struct printer *p, const struct step_occurrence *o)
+/* Of the whole program: no part of it occurs that could occur again. */
+static bool is_whole(const struct step_totals *t)
 {
-	char who[96], when[32], took[40], begun[256], ended[64];
+	return t->noccurrences == 1 && t->range &&
+	       (!strcmp(t->range, RECORDING_FROM_START) || !strcmp(t->range, RECORDING_ALL_CALLS));
+}
+
+static void print_occurrence(struct printer *p, const struct step_totals *t, const struct step_occurrence *o)
+{
+	char who[96], when[32], took[40], begun[256], ended[64], name[40] = "recorded";
 	const char *how =
 		o->what == RANGE_BEGIN ? "the log does not contain its end" : step_range_text(o->what);
 
 	thread_text(o->comm, o->tid, who, sizeof(who));
 	text_time(p, o->begin, when, sizeof(when));
-	snprintf(begun, sizeof(begun), "occurrence %u: began %s in %s, %llu call%s,", o->number, when, who,
+	if (!is_whole(t))
+		snprintf(name, sizeof(name), "occurrence %u", o->number);
+	snprintf(begun, sizeof(begun), "%s: began %s in %s, %llu call%s,", name, when, who,
 		 (unsigned long long)o->calls, o->calls == 1 ? "" : "s");
 	ended[0] = '\0';
 	if (o->what != RANGE_BEGIN) {
@@ -75,7 +85,7 @@ static void print_occurrences(struct printer *p, const struct step_totals *t)
 	size_t n[RANGE_STOPPED + 1] = { 0 }, i;
 
 	for (i = 0; i < t->noccurrences && i < OCCURRENCES_MAX; i++)
-		print_occurrence(p, &t->occurrence[i]);
+		print_occurrence(p, t, &t->occurrence[i]);
 	if (t->noccurrences <= OCCURRENCES_MAX)
 		return;
 	for (i = 0; i < t->noccurrences; i++)
