@@ -127,6 +127,13 @@ def test_masks_are_learned_from_good_runs_and_can_be_reviewed(good, generate, tm
     diff(good, noisy, "--masks", masks, status=0)
 
 
+def test_what_is_one_is_said_of_one(good, generate):
+    noisy, _ = generate("noisy-one", "-n", 20000, "-t", 3, "-p", 1, "-s", 11, "-d", "result@1200")
+    bad, _ = generate("one", "-n", 20000, "-t", 3, "-p", 1, "-s", 12, "-d", "extra@7001")
+    out = diff(good, noisy, bad, status=1).stdout
+    assert "note: 1 mask was learned from" in out and "\n1 difference: 0 in values, 1 in control; " in out
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()

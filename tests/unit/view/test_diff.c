@@ -453,6 +453,7 @@ static void a_call_from_another_place_is_reported(void **state)
 {
 	struct run good = begin("good", 52), bad = begin("bad", 53);
 	struct diff_result *r;
+	char text[200];
 
 	enter_at(&good, FN_HANDLER, 0x2000, 0);
 	leave(&good);
@@ -462,6 +463,8 @@ static void a_call_from_another_place_is_reported(void **state)
 	run_end(&bad);
 	r = compare(NULL);
 	assert_int_equal(r->ncontrols, 1);
+	diff_headline(r, &r->control, text, sizeof(text));
+	assert_string_equal(text, "handler is called from another place");
 	diff_result_free(r);
 	check_same(&(struct diff_options){ .by_name = true });
 }
@@ -724,6 +727,8 @@ static void a_signal_that_kills_is_reported_with_its_stack(void **state)
 	assert_int_equal(r->control.before[0].number, 2);
 	assert_true(r->control.has_input);
 	assert_string_equal(r->control.input_b.function->e.name, "read");
+	diff_group_text(&r->group[1], text, sizeof(text));
+	assert_string_equal(text, "arrives only in the bad run");
 	diff_place_text(r, &r->control, text, sizeof(text));
 	assert_int_equal(strncmp(text, "in thread 1 (prog) of the bad run", 33), 0);
 	diff_result_free(r);

@@ -168,6 +168,14 @@ bool diff_note(struct diff_result *r, const char *fmt, ...)
 
 /* Groups */
 
+static bool is_signal(const struct diff_result *r, const struct diff_finding *f)
+{
+	const struct diff_threads *p = &r->compare.pair[f->pair];
+	const struct diff_call *c = f->b != NO_CALL ? &p->b->call[f->b] : &p->a->call[f->a];
+
+	return (c->flags & DIFF_SIGNAL) != 0;
+}
+
 static const struct diff_function *function_of(const struct diff_result *r, const struct diff_finding *f,
 					       bool *only_in_a)
 {
@@ -187,6 +195,7 @@ static struct diff_group *group_of(struct diff_result *r, struct map64 *index, c
 	uintptr_t at = (uintptr_t)map64_get(index, key);
 	struct diff_group g = { .function = function, .kind = f->kind, .only_in_a = only_in_a, .f = *f };
 
+	g.is_signal = is_signal(r, f);
 	if (at)
 		return &r->group[at - 1];
 	if (!vec_push(r->group, r->ngroups, r->groups_cap, g) ||
@@ -450,9 +459,10 @@ static bool note_noise(struct diff_result *r)
 	return !r->differs || r->inputs.differs || !r->inputs.compared || !(clocks || randoms || system) ||
 	       diff_note(r,
 			 "inputs that differ in any two runs were not compared: clocks read %" PRIu64
-			 " times, random numbers %" PRIu64 " times, files of /proc and /sys %" PRIu64
-			 " times",
-			 clocks, randoms, system);
+			 " time%s, random numbers %" PRIu64 " time%s, files of /proc and /sys %" PRIu64
+			 " time%s",
+			 clocks, clocks == 1 ? "" : "s", randoms, randoms == 1 ? "" : "s", system,
+			 system == 1 ? "" : "s");
 }
 
 static bool note_uncompared(struct diff_result *r)
@@ -471,9 +481,11 @@ static bool note_uncompared(struct diff_result *r)
 			return false;
 	if (r->inputs.unseen &&
 	    !diff_note(r,
-		       "%" PRIu64 " bytes of input were read but not recorded, and were not "
-		       "compared (step --bytes N records more)",
-		       r->inputs.unseen))
+		       "%" PRIu64
+		       " byte%s of input %s read but not recorded, and not compared (step --bytes N records "
+		       "more)",
+		       r->inputs.unseen, r->inputs.unseen == 1 ? "" : "s",
+		       r->inputs.unseen == 1 ? "was" : "were"))
 		return false;
 	return true;
 }

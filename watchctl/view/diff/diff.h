@@ -55,6 +55,7 @@ struct diff_group {
 	const struct diff_function *function;
 	enum finding_kind kind;
 	bool only_in_a; /* FINDING_CALLS, _THREAD: the bad run has none; else the good one */
+	bool is_signal;
 	uint64_t count;
 	char *what;   /* "len, *buf": the parameters that differ, or what is changed otherwise; NULL */
 	size_t first; /* story */

@@ -231,8 +231,8 @@ static bool note_damage(struct diff_result *r, const struct diff_side *s)
 		return false;
 	if (!note_stop(r, s))
 		return false;
-	return !s->lost ||
-	       diff_note(r, "in %s %" PRIu64 " events were lost in the recording", s->path, s->lost);
+	return !s->lost || diff_note(r, "in %s %" PRIu64 " event%s lost in the recording", s->path, s->lost,
+				     s->lost == 1 ? " was" : "s were");
 }
 
 static const char *kind_of(const struct diff_side *s)

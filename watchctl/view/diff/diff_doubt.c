@@ -52,7 +52,8 @@ static bool doubt_side(struct diff_result *r, const struct diff_side *s)
 	if (s->is_rest && !r->incomparable)
 		return diff_doubt(r, "the calls of %s begin in the middle of the run", s->path);
 	if (s->lost)
-		return diff_doubt(r, "%" PRIu64 " events were lost in the recording of %s", s->lost, s->path);
+		return diff_doubt(r, "%" PRIu64 " event%s lost in the recording of %s", s->lost,
+				  s->lost == 1 ? " was" : "s were", s->path);
 	return true;
 }
 

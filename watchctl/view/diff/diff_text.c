@@ -378,8 +378,8 @@ static void print_groups(struct diff_text *t)
 		line(t, "", text);
 	}
 	if (n > t->groups) {
-		snprintf(text, sizeof(text), "%8s  and %zu more rows (-n %zu prints all)", "", n - t->groups,
-			 n);
+		snprintf(text, sizeof(text), "%8s  and %zu more row%s (-n %zu prints all)", "", n - t->groups,
+			 n - t->groups == 1 ? "" : "s", n);
 		line(t, "", text);
 	}
 }
@@ -410,9 +410,8 @@ static void print_notes(struct diff_text *t)
 		fprintf(t->out, "%s\n", utf8_clean(t->r->note[i], text, sizeof(text)));
 	}
 	if (t->r->learned)
-		fprintf(t->out,
-			"note: %" PRIu64 " masks were learned from differences between the good runs\n",
-			t->r->learned);
+		fprintf(t->out, "note: %" PRIu64 " mask%s learned from differences between the good runs\n",
+			t->r->learned, t->r->learned == 1 ? " was" : "s were");
 }
 
 static void print_sum(struct diff_text *t)
@@ -423,22 +422,25 @@ static void print_sum(struct diff_text *t)
 		return;
 	fprintf(t->out,
 		"\n%" PRIu64 " difference%s: %" PRIu64 " in values, %" PRIu64 " in control; %" PRIu64
-		" calls agree\n",
+		" call%s\n",
 		r->nvalues + r->ncontrols, r->nvalues + r->ncontrols == 1 ? "" : "s", r->nvalues,
-		r->ncontrols, r->compare.agreed);
+		r->ncontrols, r->compare.agreed, r->compare.agreed == 1 ? " agrees" : "s agree");
 	if (r->unread)
 		fprintf(t->out,
 			"%" PRIu64
-			" of them were not examined, because there are too many: some may be noise\n",
-			r->unread);
+			" of them %s not examined, because there are too many: some may be noise\n",
+			r->unread, r->unread == 1 ? "was" : "were");
 	if (r->compare.dropped)
-		fprintf(t->out, "%" PRIu64 " more are not listed\n", r->compare.dropped);
+		fprintf(t->out, "%" PRIu64 " more %s not listed\n", r->compare.dropped,
+			r->compare.dropped == 1 ? "is" : "are");
 	if (r->compare.weak)
 		fprintf(t->out,
 			"%" PRIu64
-			" calls, including all calls in them, agree except for weak values, like registers "
-			"and memory not yet written (--weak compares them)\n",
-			r->compare.weak);
+			" %s except for weak values, like registers and memory not yet written (--weak "
+			"compares them)\n",
+			r->compare.weak,
+			r->compare.weak == 1 ? "call, including all calls in it, agrees"
+					     : "calls, including all calls in them, agree");
 }
 
 static void print_doubts(struct diff_text *t)
@@ -501,7 +503,8 @@ static void print_first_input(struct diff_text *t)
 	print_input_side(t, "good", t->r->a, &r->first.a);
 	print_input_side(t, "bad", t->r->b, &r->first.b);
 	if (r->sources > 1) {
-		snprintf(text, sizeof(text), "%zu more inputs differ later", r->sources - 1);
+		snprintf(text, sizeof(text), "%zu more input%s later", r->sources - 1,
+			 r->sources == 2 ? " differs" : "s differ");
 		line(t, "  ", text);
 	}
 }

@@ -145,9 +145,16 @@ static void calls_text(const struct diff_detail *d, uint32_t n, char *buf, size_
 
 	utf8_clean(d->function->e.name, name, sizeof(name));
 	if (n > 1)
-		snprintf(buf, cap, "%s and %u more", name, n - 1);
+		snprintf(buf, cap, "%s (the first of %u calls)", name, n);
 	else
 		snprintf(buf, cap, "%s", name);
+}
+
+/* Of one function: where they come from is what differs. */
+static bool is_elsewhere(const struct diff_story *s)
+{
+	return s->has_a && s->has_b && s->a.function->identity == s->b.function->identity &&
+	       diff_kind_of(s->a.thread, s->a.index)->hash != diff_kind_of(s->b.thread, s->b.index)->hash;
 }
 
 static void headline_of_calls(const struct diff_story *s, char *buf, size_t cap)
@@ -159,9 +166,13 @@ static void headline_of_calls(const struct diff_story *s, char *buf, size_t cap)
 	if (s->has_b)
 		calls_text(&s->b, s->f.nb, b, sizeof(b));
 	if (s->has_b && s->b.is_signal)
-		snprintf(buf, cap, "%s arrives in the bad run only", b);
+		snprintf(buf, cap, "%s arrives in the bad run only",
+			 utf8_clean(s->b.function->e.name, b, sizeof(b)));
 	else if (s->has_a && s->a.is_signal)
-		snprintf(buf, cap, "%s arrives in the good run only", a);
+		snprintf(buf, cap, "%s arrives in the good run only",
+			 utf8_clean(s->a.function->e.name, a, sizeof(a)));
+	else if (is_elsewhere(s))
+		snprintf(buf, cap, "%s is called from another place", b);
 	else if (s->has_a && s->has_b)
 		snprintf(buf, cap, "the good run calls %s here, the bad run %s", a, b);
 	else if (s->has_b)
@@ -241,7 +252,10 @@ void diff_group_text(const struct diff_group *g, char *buf, size_t cap)
 		snprintf(buf, cap, "ends in another way");
 		return;
 	case FINDING_CALLS:
-		snprintf(buf, cap, "called only in the %s run, alone or with its calls", run);
+		snprintf(buf, cap,
+			 g->is_signal ? "arrives only in the %s run"
+				      : "called only in the %s run, alone or with its calls",
+			 run);
 		return;
 	case FINDING_THREAD:
 		snprintf(buf, cap, "a thread that exists only in the %s run", run);

@@ -277,8 +277,8 @@ static struct wc_error *groups(struct diff_page *p, size_t max)
 	for (i = 0; !err && i < p->r->ngroups && i < max; i++)
 		err = group(p, &p->r->group[i]);
 	if (p->r->ngroups > max)
-		fprintf(p->out, "<p class=more>and %zu more rows (-n %zu writes all)</p>\n",
-			p->r->ngroups - max, p->r->ngroups);
+		fprintf(p->out, "<p class=more>and %zu more row%s (-n %zu writes all)</p>\n",
+			p->r->ngroups - max, p->r->ngroups - max == 1 ? "" : "s", p->r->ngroups);
 	return err;
 }
 
@@ -368,7 +368,8 @@ static void first_input(struct diff_page *p)
 	row(p, false, "from", a, b);
 	fputs("</table>\n", p->out);
 	if (r->sources > 1)
-		fprintf(p->out, "<p>%zu more inputs differ later.</p>\n", r->sources - 1);
+		fprintf(p->out, "<p>%zu more input%s later.</p>\n", r->sources - 1,
+			r->sources == 2 ? " differs" : "s differ");
 }
 
 static void side(struct diff_page *p, const char *which, const struct diff_side *s)
@@ -377,7 +378,8 @@ static void side(struct diff_page *p, const char *which, const struct diff_side 
 	clean_text(p, s->path);
 	fputs("</code> ", p->out);
 	clean_text(p, s->cmdline);
-	fprintf(p->out, " <small>%" PRIu64 " calls, %zu threads", s->calls, s->nthreads / 2);
+	fprintf(p->out, " <small>%" PRIu64 " call%s, %zu thread%s", s->calls, s->calls == 1 ? "" : "s",
+		s->nthreads / 2, s->nthreads / 2 == 1 ? "" : "s");
 	if (s->end) {
 		fputs("; ", p->out);
 		clean_text(p, step_range_text(s->end));
@@ -399,9 +401,9 @@ static void beginning(struct diff_page *p)
 		fputs("</p>\n", p->out);
 	}
 	fprintf(p->out,
-		"<p>%" PRIu64 " differences in values, %" PRIu64 " in control; %" PRIu64
-		" calls agree.</p>\n",
-		p->r->nvalues, p->r->ncontrols, p->r->compare.agreed);
+		"<p>%" PRIu64 " difference%s in values, %" PRIu64 " in control; %" PRIu64 " call%s.</p>\n",
+		p->r->nvalues, p->r->nvalues == 1 ? "" : "s", p->r->ncontrols, p->r->compare.agreed,
+		p->r->compare.agreed == 1 ? " agrees" : "s agree");
 	for (i = 0; diff_verdict(p->r) == DIFF_CANNOT_TELL && i < p->r->ndoubts; i++) {
 		fputs(i ? "; " : "<p class=note>Cannot tell whether the runs differ: ", p->out);
 		clean_text(p, p->r->doubt[i]);

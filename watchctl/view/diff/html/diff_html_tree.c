@@ -100,7 +100,8 @@ struct wc_error *diff_page_cell(struct diff_page *page, const struct diff_thread
 		diff_detail_deinit(&d);
 		diff_page_text(page, text);
 		if (diff_size(thread, i) > 1)
-			fprintf(page->out, " <small>+%u calls</small>", diff_size(thread, i) - 1);
+			fprintf(page->out, " <small>+%u call%s</small>", diff_size(thread, i) - 1,
+				diff_size(thread, i) == 2 ? "" : "s");
 	}
 	fputs("</span>", page->out);
 	return NULL;
