@@ -463,11 +463,11 @@ static struct wc_error *open_arguments(struct call_trace *t)
 		err = wc_error_first(
 			noted, call_arguments_open(t->records.pid, NULL, &t->options.values, &t->arguments));
 	}
-	if (!err)
-		call_records_set_arguments(&t->records, t->arguments);
-	if (!err)
-		call_memory_show(t->session);
-	return err ? err : plan_sites(t);
+	if (err)
+		return err;
+	call_records_set_arguments(&t->records, t->arguments);
+	call_memory_show(t->session);
+	return plan_sites(t);
 }
 
 static void begin_choosing(struct call_trace *t)

@@ -15,7 +15,7 @@ struct wc_error *step_recording_put(const struct step_recording *r, uint64_t tim
 	scoped(freep) char *depth = NULL;
 	struct trace_event e = { .type = EVENT_RECORDING, .time_ns = time_ns };
 
-	if (!selection || asprintf(&range, "%s%s%s%s", r->from ? "from " : "from the start",
+	if (!selection || asprintf(&range, "%s%s%s%s", r->from ? "from " : RECORDING_FROM_START,
 				   r->from ? r->from : "", r->to ? " to " : "", r->to ? r->to : "") < 0)
 		return &wc_enomem;
 	if (r->depth && asprintf(&depth, "depth %u, ", r->depth) < 0)

@@ -35,7 +35,10 @@ static bool add_object(struct step_shadow *s, size_t i, size_t *size)
 		return true;
 	}
 	*size += o->end - o->start;
-	return vec_push(s->span, s->nspans, s->spans_cap, add);
+	if (!vec_reserve((void **)&s->span, &s->spans_cap, s->nspans + 1, sizeof(*s->span)) || !s->span)
+		return false;
+	s->span[s->nspans++] = add;
+	return true;
 }
 
 bool step_shadow_set(struct step_shadow *s, const struct stepper_code *object, size_t n)

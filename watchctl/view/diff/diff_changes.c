@@ -145,22 +145,22 @@ bool diff_changes_take(struct diff_detail *d, struct call_values_reader *r, unsi
 
 /* Comparing */
 
-static bool tokens_of(struct diff_detail *d, const struct memory_change *c, const struct memory_change *other,
+/* @of: the place; @c: what it is about there; NULL: it was not changed. */
+static bool tokens_of(struct diff_detail *d, const struct memory_change *of, const struct memory_change *c,
 		      struct diff_tokens *k)
 {
 	struct call_value v;
 
 	*k = (struct diff_tokens){ .list = true };
-	if (c && c->is_data) {
-		diff_canon_put_words(&d->side->canon, c->bytes, c->len, k);
+	if (of->is_data) {
+		if (c)
+			diff_canon_put_words(&d->side->canon, c->bytes, c->len, k);
 		return !k->no_memory;
 	}
-	if (!c && other->is_data)
-		return true;
-	/* It still is what it was at the entry. */
-	v = c ? c->v : d->param[other->param].v;
-	if (d->param[other->param].type)
-		put_pointee(&d->side->canon, d->param[other->param].type, &v, c ? c->changed : NULL, k);
+	/* Else it still is what it was at the entry. */
+	v = c ? c->v : d->param[of->param].v;
+	if (d->param[of->param].type)
+		put_pointee(&d->side->canon, d->param[of->param].type, &v, c ? c->changed : NULL, k);
 	return !k->no_memory;
 }
 
@@ -178,23 +178,29 @@ static void mark(struct memory_change *c, bool differs, const struct diff_token 
 	c->member = first ? first->member : NULL;
 }
 
-/* What one of them has changed, @a or @b, which is NULL where it has not. */
-static bool compare_one(struct diff_detail *da, struct memory_change *a, struct diff_detail *db,
-			struct memory_change *b, const struct diff_closeness *c, bool *differs)
+struct comparing {
+	struct diff_detail *a, *b;
+	const struct diff_closeness *close;
+	bool differs;
+};
+
+/* The place @of, of which @a and @b are what the calls have changed there; NULL: the call has not. */
+static bool compare_one(struct comparing *w, const struct memory_change *of, struct memory_change *a,
+			struct memory_change *b)
 {
 	const struct diff_token *token = NULL;
 	struct diff_tokens ta, tb;
-	bool ok = tokens_of(da, a, b ? b : a, &ta), other = tokens_of(db, b, a ? a : b, &tb), real;
+	bool ok = tokens_of(w->a, of, a, &ta), other = tokens_of(w->b, of, b, &tb), real;
 
-	if ((a ? a : b)->is_data && (!a || !b))
-		real = c->all || !all_weak(a ? &ta : &tb);
+	if (of->is_data && (!a || !b))
+		real = w->close->all || !all_weak(a ? &ta : &tb);
 	else
-		real = (token = diff_tokens_differ(&ta, &tb, c)) != NULL;
+		real = (token = diff_tokens_differ(&ta, &tb, w->close)) != NULL;
 	if (a)
 		mark(a, real, token);
 	if (b)
 		mark(b, real, token);
-	*differs |= real;
+	w->differs |= real;
 	free(ta.v);
 	free(tb.v);
 	return ok && other;
@@ -204,17 +210,21 @@ bool diff_changes_compare(struct diff_detail *a, struct diff_detail *b, const st
 			  bool *differs)
 {
 	struct memory_change *va = a->changes.v, *vb = b->changes.v;
+	struct comparing w = { .a = a, .b = b, .close = c };
 	size_t i = 0, k = 0;
 	bool ok = true;
 
-	*differs = false;
 	while (ok && (i < a->changes.n || k < b->changes.n)) {
 		const int order = i == a->changes.n ? 1 : k == b->changes.n ? -1 : by_place(&va[i], &vb[k]);
 
-		ok = compare_one(a, order <= 0 ? &va[i] : NULL, b, order >= 0 ? &vb[k] : NULL, c, differs);
+		if (order < 0)
+			ok = compare_one(&w, &va[i], &va[i], NULL);
+		else
+			ok = compare_one(&w, &vb[k], order ? NULL : &va[i], &vb[k]);
 		i += order <= 0;
 		k += order >= 0;
 	}
+	*differs = w.differs;
 	return ok;
 }
 
