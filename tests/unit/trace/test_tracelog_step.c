@@ -334,7 +334,7 @@ static void babeltrace2_reads_the_same(void **state)
 		"0x7FFFF0800000 }",
 		"instructions = 1, mover = \"ptrace\", planner = \"LLDB 19.1.7\", range = \"from f to g\", "
 		"filters = \"depth 10\", withheld = ( \"nothing\" : container = 0 ), inputs = ( \"none\" : "
-		"container = 0 ) }",
+		"container = 0 ), changes = 0 }",
 		"{ call = 5, pid = 77, tid = 78, kind = ( \"file\" : container = 4 ), withheld = 0, syscall = 0, fd = 3, "
 		"result = 9, offset = 1099511627776, input_size = 9, hashed = 9, hash = 0x123456789ABCDEF0, name = "
 		"\"/tmp/in\", nbytes = 4, bytes = [ [0] = 0x31,",
