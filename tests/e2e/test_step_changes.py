@@ -95,8 +95,31 @@ def test_a_log_without_variables_is_compared_by_what_both_have(victim, good, tmp
     assert lines("diff", "--json", good, bad)[0] == 1
 
 
+def notes_of(log):
+    return [o["text"] for o in lines("report", "--json", "--events", log)[1] if o["type"] == "note"]
+
+
 def test_what_there_is_no_room_for_is_said(victim, tmp_path):
     log = record(victim, tmp_path / "small", options=["--globals", "16"])
-    notes = [o["text"] for o in lines("report", "--json", "--events", log)[1] if o["type"] == "note"]
-    assert any("variables" in n and "--globals" in n for n in notes), notes
+    assert any("variables" in n and "--globals" in n for n in notes_of(log)), notes_of(log)
     assert changes_of(log)["fill_table"] == {}
+
+
+def test_with_a_second_thread_nobody_is_said_to_have_written(victim, tmp_path):
+    log = record(victim, tmp_path / "threads", "thread")
+    assert any("more than one thread" in n for n in notes_of(log)), notes_of(log)
+    assert changes_of(log)["fill_table"] == {}
+    assert changes_of(log)["in_and_out"] == {"*n": "6"}
+
+
+def test_a_process_that_is_spawned_is_no_thread(victim, tmp_path):
+    log = record(victim, tmp_path / "spawn", "spawn")
+    assert not any("more than one thread" in n for n in notes_of(log)), notes_of(log)
+    assert changes_of(log)["fill_table"]["table+8"] == "{4, 6}"
+
+
+def test_who_keeps_values_back_keeps_changes_back(victim, tmp_path):
+    log = record(victim, tmp_path / "redacted", options=["--redact", "fill_table", "--redact", "in_and_out"])
+    assert changes_of(log)["fill_table"] == {}
+    assert changes_of(log)["in_and_out"] == {}
+    assert changes_of(log)["append"] == {"*text": '"abce"'}

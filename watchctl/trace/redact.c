@@ -428,7 +428,8 @@ static struct wc_error *put_return(struct redact *r, struct trace_event *e)
 		e->ret.has_error = false;
 		e->ret.error = 0;
 	}
-	if (inside && e->ret.values_len && e->ret.values[0] != VALUE_NONE) {
+	/* Behind a result that there is none of may be what the call has changed in memory. */
+	if (inside && e->ret.values_len && (e->ret.values_len > 1 || e->ret.values[0] != VALUE_NONE)) {
 		e->ret.values = &withheld;
 		e->ret.values_len = 1;
 	}

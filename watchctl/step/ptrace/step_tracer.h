@@ -222,6 +222,8 @@ struct step_tracer {
 	/* written */
 	struct step_shadow shadow;
 	bool shadow_off; /* more than one thread: who has written cannot be told */
+	bool others;	 /* there are threads besides @looking */
+	const struct step_thread *looking;
 	struct step_pointees pointees;
 
 	/* input */

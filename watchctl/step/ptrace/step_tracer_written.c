@@ -45,6 +45,21 @@ void step_written_begin(struct step_tracer *k)
 	step_written_copy(k);
 }
 
+static void find_other(struct step_tracer *k, struct step_thread *t)
+{
+	/* Of vfork, one that runs while its parent waits. */
+	k->others |= !t->guest && t != k->looking;
+}
+
+static bool is_alone(struct step_tracer *k, struct step_thread *t)
+{
+	k->others = false;
+	k->looking = t;
+	if (k->nthreads > 1)
+		step_threads_each(k, find_other);
+	return !k->others;
+}
+
 void step_written_look(struct step_tracer *k, struct step_thread *t)
 {
 	const struct memory_view memory = step_state_memory(k);
@@ -52,7 +67,7 @@ void step_written_look(struct step_tracer *k, struct step_thread *t)
 
 	if (!k->shadow.nspans || k->shadow_off)
 		return;
-	if (k->nthreads > 1) {
+	if (!is_alone(k, t)) {
 		k->shadow_off = true;
 		step_report_note(k,
 				 "the process has more than one thread: from now on, which call changes the "
