@@ -166,7 +166,7 @@ FIELDS = {
     TAG: ("tag", IN_TAG),
     CAPTURE: ("capture", IN_CAPTURE),
     13: ("symbol", "address:Q start:Q path:s build_id:s nfunctions:I function:{line:I name:s file:s}*nfunctions"),
-    14: ("recording", "instructions:B mover:s planner:s range:s filters:s ? withheld:B ? inputs:B"),
+    14: ("recording", "instructions:B mover:s planner:s range:s filters:s ? withheld:B ? inputs:B ? changes:B"),
     15: ("type", "type:I kind:B is_signed:B size:I target:I name:s nmembers:I "
          "member:{type:I offset:I bit_offset:B bit_size:B name:s}*nmembers nenumerators:I "
          "enumerator:{value:q name:s}*nenumerators"),
