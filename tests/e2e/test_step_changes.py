@@ -1,4 +1,4 @@
-"""What a call changes in memory is recorded when it ends, and a difference is that call's, not its readers'."""
+"""Changes that a call makes in memory are recorded when it ends, and a difference is that call's, not its readers'."""
 import json
 import os
 import subprocess

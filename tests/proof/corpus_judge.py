@@ -1,4 +1,4 @@
-"""What a comparison of a good run and a bad one says about a known fault: right, or which kind of miss."""
+"""The verdict that a comparison of a good run and a bad one gives about a known fault: right, or which kind of miss."""
 import json
 import subprocess
 
@@ -59,7 +59,7 @@ def miss(first, objects, faulty, callers, logs):
     ran = calls.first(faulty) or calls.first(callers)
     outer = callers | calls.around(faulty)
     reported = seeded.plain(proof.function_of(first))
-    # What differs outside of all calls, such as how a thread ends, has no number.
+    # A difference outside of all calls, such as how a thread ends, has no number.
     before = ran is None or first.get(side, {}).get("call", ran) < ran
     if before and (first["kind"] == "params" or reported not in outer):
         return "noise"

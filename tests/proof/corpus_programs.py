@@ -46,7 +46,7 @@ def fetch(name, folder):
 
 
 class Test:
-    """What a program is run with: arguments, a file as standard input, a folder whose copy it runs in."""
+    """All that a program is run with: arguments, a file as standard input, a folder whose copy it runs in."""
 
     def __init__(self, name, args, stdin=None, files=None):
         self.name, self.args, self.stdin, self.files = name, args, stdin, files

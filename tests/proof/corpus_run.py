@@ -16,7 +16,7 @@ LIMIT = ["/usr/bin/prlimit", "--as=2000000000", "--cpu=2", "--fsize=2000000", "-
 
 
 def outcome(place, test):
-    """What a run in @place does: its output, how it ends, the files that it leaves. None: it does not end."""
+    """The outcome of a run in @place: its output, how it ends, the files that it leaves. None: it does not end."""
     work = fresh(place, test)
     with open(place / "output", "wb+") as out, open(test.stdin or "/dev/null", "rb") as stdin:
         try:

@@ -64,7 +64,7 @@ __attribute__((noinline)) void append(char *text)
 	text[4] = '\0';
 }
 
-/* What is in memory that was given back is the allocator's, and random. */
+/* Memory that was given back is the allocator's, and random. */
 __attribute__((noinline)) void give_back(struct pair *p)
 {
 	p->first = 3;

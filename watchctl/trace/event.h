@@ -241,7 +241,7 @@ struct recording_event {
 };
 
 /* Which inputs are in the log. Stored in logs: never renumber. */
-/* What a return event says of the memory that the call has changed. */
+/* Tells what a return event says of the memory that the call has changed. */
 #define RECORDING_CHANGED_POINTEES 1u
 #define RECORDING_CHANGED_DATA 2u
 

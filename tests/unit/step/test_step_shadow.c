@@ -1,4 +1,4 @@
-/* What has changed in memory since the last look, and what parameters pointed to: on memory of the test's own. */
+/* Finds what has changed in memory since the last look, and what parameters pointed to: on memory of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What a return event says behind, or without, the result: written, read again, cut, and of no known type. */
+/* All that a return event says behind, or without, the result: written, read again, cut, and of no known type. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -721,7 +721,7 @@ static void a_signal_that_kills_is_reported_with_its_stack(void **state)
 	assert_int_equal(r->control.b.ip, bad.base + 0x4000);
 	assert_int_equal(r->control.stack_b.n, 3);
 	assert_int_equal(r->control.stack_b.v[0], r->control.b.ip);
-	/* What came before is what the thread did that it came to. */
+	/* Before it comes what the thread did that it came to. */
 	assert_int_equal(r->control.nbefore, 1);
 	assert_string_equal(r->control.before[0].function->e.name, "work");
 	assert_int_equal(r->control.before[0].number, 2);

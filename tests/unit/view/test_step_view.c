@@ -284,7 +284,7 @@ static void feed_part(struct annotate *a)
 	feed_short(a, "from the start to main");
 }
 
-/* Who did not ask for a range is not told of its occurrences. */
+/* A user who did not ask for a range is not told of its occurrences. */
 static void the_whole_program_has_no_occurrence(void **state)
 {
 	struct print_options options = { .utc = true };

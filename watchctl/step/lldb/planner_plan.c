@@ -104,7 +104,7 @@ static bool add_pieces(struct fetch_list *l, const struct param_piece *piece, un
 	return true;
 }
 
-/* What is to be read through it, the function does not change. */
+/* The function does not change what is to be read through it. */
 static bool is_read_only(const struct type_event *to)
 {
 	return to && to->name && strncmp(to->name, "const ", 6) == 0;

@@ -93,7 +93,7 @@ struct planner_ops {
 	 */
 	struct wc_error *(*plan)(struct planner *p, uint64_t address, bool over,
 				 const struct function_plan **ret);
-	/* What the code at @return_address does with a result in rax, with @vector in xmm0. */
+	/* Finds what the code at @return_address does with a result in rax, with @vector in xmm0. */
 	enum result_use (*result_use)(struct planner *p, uint64_t return_address, bool vector);
 	/* Type @id, which a plan's function or another type has named; NULL: there is none. */
 	const struct type_event *(*type)(struct planner *p, uint32_t id);

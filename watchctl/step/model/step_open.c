@@ -91,7 +91,7 @@ void step_open_forget_code(struct step_open *o)
 	map64_deinit(&o->uses);
 }
 
-/* What follows a call */
+/* The code behind a call */
 
 /* @at: a return address. */
 static enum result_use use_of(struct step_open *o, uint64_t at, bool vector)

@@ -23,7 +23,7 @@ struct step_pointees {
 bool step_pointees_keep(struct step_pointees *p, uint64_t call, const struct fetch_list *l,
 			const struct fetched *f, const struct memory_view *memory);
 
-/* What has changed: as RETURN_POINTEE of call_values.h, but by the number of the fetch. */
+/* A change: as RETURN_POINTEE of call_values.h, but by the number of the fetch. */
 struct changed_pointee {
 	uint8_t fetch, state;
 	const uint8_t *bytes, *changed;

@@ -298,7 +298,7 @@ static struct wc_error *on_entry(struct step_recorder *r, const struct step_reco
 	return put(r, &e);
 }
 
-/* What the call has come back with may be nobody's result: says so behind it. */
+/* Says, behind the result, that it may be nobody's. */
 static void put_unused(struct step_recorder *r, const struct step_record *rec,
 		       const struct function_plan *plan, size_t *len)
 {

@@ -426,12 +426,12 @@ void step_input_stepped(struct step_tracer *k, struct step_thread *t);
 /* written */
 /* @t stands where a call begins or ends: what has changed since the last time is its innermost call's doing. */
 void step_written_look(struct step_tracer *k, struct step_thread *t);
-/* What the parameters of @call, just entered with what is in k->fetched, point to. */
+/* Keeps what the parameters of @call, just entered with what is in k->fetched, point to. */
 void step_written_keep(struct step_tracer *k, uint32_t point, uint64_t call);
 /* @call has returned, or ended otherwise: what has become of that. */
 void step_written_end(struct step_tracer *k, struct step_thread *t, const struct track_call *call,
 		      bool returned);
-/* What is there now is nobody's doing. */
+/* Copies what is there now, which is nobody's doing. */
 void step_written_copy(struct step_tracer *k);
 /* An occurrence begins. */
 void step_written_begin(struct step_tracer *k);

@@ -1,5 +1,5 @@
 /*
- * What calls change in memory. Objects of modules are compared with what they were at the stop before: with one
+ * Finds what calls change in memory. Objects of modules are compared with what they were at the stop before: with one
  * thread, whatever has changed was written by the call that was the innermost one in between. What parameters point
  * to is compared at a call's return with what it was at its entry, whoever has written it.
  */

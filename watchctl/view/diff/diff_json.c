@@ -111,7 +111,7 @@ static bool put_stack(struct out *o, struct diff_side *s, const struct diff_stac
 	return true;
 }
 
-/* What ran when a signal came. */
+/* The function that ran when a signal came. */
 static bool put_interrupted(struct json *j, const struct diff_detail *d)
 {
 	struct diff_stack at = { .v = (uint64_t *)&d->ip, .n = 1 };
@@ -125,7 +125,7 @@ static bool put_interrupted(struct json *j, const struct diff_detail *d)
 	return true;
 }
 
-/* What differs, and at most CHANGES_SHOWN of the others. */
+/* All that differs, and at most CHANGES_SHOWN of the others. */
 static void put_changes_of(struct json *j, const struct diff_detail *d)
 {
 	size_t shown = 0, i;

@@ -336,7 +336,7 @@ static bool keep_allocation(struct loader *l, const struct open_call *o, const s
 	       map64_put(&l->s->canon.heap, address, (void *)(uintptr_t)(diff_mix(o->path, number) | 1));
 }
 
-/* What is in the register is not compared: perhaps it is no result. */
+/* The register is not compared: perhaps it holds no result. */
 static bool is_unused(const struct diff_function *f, const struct return_event *e)
 {
 	return call_result_is_unused(e->values, e->values_len, &f->result_type->e);

@@ -101,7 +101,7 @@ uint64_t diff_space_site(struct diff_space *s, uint64_t addr);
 const char *diff_base_name(const char *path);
 
 /*
- * What the module of that path is called in both logs: by the last part of the path; the program's, by a name that no
+ * The name of the module of that path in both logs: by the last part of the path; the program's, by a name that no
  * file has, if @program is the last part of its path. NULL: the program's file has one name in both.
  */
 const char *diff_module_name(const char *path, const char *program);

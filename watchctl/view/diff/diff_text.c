@@ -98,7 +98,7 @@ static const char *change_text(const struct memory_change *c, char *buf, size_t 
 	return c ? utf8_clean(c->text ? c->text : "?", buf, cap) : "(not changed)";
 }
 
-/* What each leaves in memory, where that differs: those that both have, and those of one. */
+/* Shows what each leaves in memory, where that differs: those that both have, and those of one. */
 static void print_changes_of(struct diff_text *t, const struct diff_detail *a, const struct diff_detail *b,
 			     size_t width)
 {

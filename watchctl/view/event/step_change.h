@@ -16,7 +16,7 @@ size_t step_change_label(const struct return_extra *e, uint32_t at, const char *
 /* Of a word of a variable, @len up to 8 bytes: "5", "{4, 6}" (two of 4 bytes, where it looks like that), "0x7f..". */
 size_t step_change_word(const uint8_t *bytes, uint32_t len, char *buf, size_t cap);
 
-/* What a parameter of the type @type points to now. */
+/* Writes what a parameter of the type @type points to now. */
 size_t step_change_pointee(const struct step_values *c, const struct type_event *type,
 			   const struct return_extra *e, char *buf, size_t cap);
 
