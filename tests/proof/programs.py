@@ -12,11 +12,13 @@ class Program:
 
 
 # Whole programs, but for jq, which compiles a library of its own for seconds first. Two runs must do the same: hash
-# tables are seeded by options where a program would take the time or chance (lua5.4 has no such option). How many references python has to None differs from run to run, so there pointers are not followed.
+# tables are seeded by options where a program would take the time or chance; lua5.4 has no such option, and jq, whose
+# objects are hashed with arc4random(), is given arrays. How many references python has to None differs from run to run,
+# so there pointers are not followed.
 PROGRAMS = [
     Program("sqlite3", "sqlite3", "-batch", "-init", "in.sql", ":memory:", ".quit", faults=True),
     Program("lua", "lua5.1", "in.lua", faults=True),
-    Program("jq", "jq", "-c", ".a[2].b, (.a|length)", "in.json", step=["--from", "jq_start", "--to", "jq_teardown"]),
+    Program("jq", "jq", "-c", ".[2][1], length", "arrays.json", step=["--from", "jq_start", "--to", "jq_teardown"]),
     Program("sed", "sed", "-e", "s/b/XX/;y/def/DEF/", "in.txt", faults=True),
     Program("awk", "gawk", "{ s += $2; n[$1]++ } END { print s, length(n) }", "in.txt", faults=True),
     Program("bc", "bc", "-q", "in.bc", faults=True),
@@ -39,6 +41,7 @@ LEARNED = [
 FILES = {
     "in.txt": "a 1 c\nb 2 f\na 3 g\n",
     "in.json": '{"a":[1,2,{"b":"x"}],"c":null}\n',
+    "arrays.json": '[1,2,[3,"x"],null]\n',
     "in.sql": "create table t(a, b);\ninsert into t values (1, 2), (3, 4), (5, 6);\n"
               "select sum(a), max(b) from t group by a % 2;\n",
     "in.bc": "scale = 5\nx = 3\nfor (i = 0; i < 4; i++) x = x * 1.5\nx\nsqrt(x)\nquit\n",
