@@ -8,21 +8,64 @@
 #include "watchctl/base/vec.h"
 #include "watchctl/code/symbols/data_symbols.h"
 
+/* The symbols of a file, which stay the same wherever it is loaded. */
+struct globals_module {
+	char *path;
+	uint8_t build_id[BUILD_ID_MAX];
+	uint8_t build_id_len;
+	struct data_symbol *symbol;
+	size_t nsymbols;
+};
+
+static void module_free(struct globals_module *m)
+{
+	free(m->path);
+	data_symbols_free(m->symbol, m->nsymbols);
+	*m = (struct globals_module){ 0 };
+}
+
+static const struct globals_module *find_module(const struct step_globals *g, const struct module *m)
+{
+	for (size_t i = 0; i < g->nmodules; i++) {
+		const struct globals_module *have = &g->module[i];
+
+		if (!strcmp(have->path, m->path) && have->build_id_len == m->build_id_len &&
+		    !memcmp(have->build_id, m->build_id, m->build_id_len))
+			return have;
+	}
+	return NULL;
+}
+
+static struct wc_error *read_module(struct step_globals *g, const struct module *m,
+				    const struct globals_module **ret)
+{
+	struct globals_module add = { .path = strdup(m->path), .build_id_len = m->build_id_len };
+	struct wc_error *err;
+
+	memcpy(add.build_id, m->build_id, m->build_id_len);
+	err = add.path ? data_symbols_read(m, &add.symbol, &add.nsymbols) : &wc_enomem;
+	if (!err && !vec_push(g->module, g->nmodules, g->modules_cap, add))
+		err = &wc_enomem;
+	if (err)
+		module_free(&add);
+	else
+		*ret = &g->module[g->nmodules - 1];
+	return err;
+}
+
 static struct wc_error *add_module(struct step_globals *g, const struct module *m)
 {
-	struct data_symbol *symbol = NULL;
-	size_t n = 0, i;
-	struct wc_error *err = data_symbols_read(m, &symbol, &n);
+	const struct globals_module *of = find_module(g, m);
+	struct wc_error *err = of ? NULL : read_module(g, m, &of);
 
-	for (i = 0; !err && i < n; i++) {
-		struct step_global add = { symbol[i].addr + m->bias,
-					   symbol[i].addr + symbol[i].size + m->bias,
-					   strings_keep(&g->names, symbol[i].name) };
+	for (size_t i = 0; !err && i < of->nsymbols; i++) {
+		const struct data_symbol *symbol = &of->symbol[i];
+		struct step_global add = { symbol->addr + m->bias, symbol->addr + symbol->size + m->bias,
+					   symbol->name };
 
-		if (!add.name || !vec_push(g->v, g->n, g->cap, add))
+		if (!vec_push(g->v, g->n, g->cap, add))
 			err = &wc_enomem;
 	}
-	data_symbols_free(symbol, n);
 	return err;
 }
 
@@ -65,7 +108,8 @@ struct wc_error *step_globals_read(struct step_globals *g, const struct module_l
 	struct wc_error *err = NULL;
 	size_t i;
 
-	step_globals_deinit(g);
+	g->n = g->left_out = 0;
+	g->left_out_bytes = 0;
 	for (i = 0; !err && i < modules->n; i++)
 		if (step_selection_records(selection, modules->v[i].path))
 			err = add_module(g, &modules->v[i]);
@@ -86,7 +130,9 @@ const struct step_global *step_globals_find(const struct step_globals *g, uint64
 
 void step_globals_deinit(struct step_globals *g)
 {
-	strings_deinit(&g->names);
+	for (size_t i = 0; i < g->nmodules; i++)
+		module_free(&g->module[i]);
+	free(g->module);
 	free(g->v);
 	*g = (struct step_globals){ 0 };
 }

@@ -10,7 +10,6 @@
 
 #include "watchctl/base/error.h"
 #include "watchctl/code/elf/module.h"
-#include "watchctl/code/strings.h"
 #include "watchctl/step/model/step_select.h"
 
 #define GLOBALS_DEFAULT (64u << 10)
@@ -18,8 +17,10 @@
 
 struct step_global {
 	uint64_t start, end; /* in the process */
-	const char *name;
+	const char *name;    /* as long as the step_globals: of each symbol of a file one, wherever it is loaded */
 };
+
+struct globals_module;
 
 /* Zero-initialised is empty. */
 struct step_globals {
@@ -27,10 +28,14 @@ struct step_globals {
 	size_t n, cap;
 	size_t left_out;	 /* variables that the bound has no room for */
 	uint64_t left_out_bytes; /* of them */
-	struct strings names;
+	struct globals_module *module; /* that were read: files, each once */
+	size_t nmodules, modules_cap;
 };
 
-/* The variables of those of @modules that @selection records, of @max bytes together. */
+/*
+ * The variables of those of @modules that @selection records, of @max bytes together, in place of those before. The
+ * symbols of a file are read when it is first met.
+ */
 struct wc_error *step_globals_read(struct step_globals *g, const struct module_list *modules,
 				   const struct step_selection *selection, uint64_t max);
 
