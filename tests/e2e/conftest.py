@@ -45,6 +45,8 @@ RECIPES = {
     "inputs": (["inputs.c"], "gcc -O0 -g"),
     "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
     "changes": (["changes.c"], "gcc -O0 -g -pthread"),
+    "members": (["members.c", "members_other.c"], "gcc -O0 -g"),
+    "members_plain": (["members.c", "members_other.c"], "gcc -O0"),
     "unused_results": (["unused_results.c"], "gcc -O0 -g -w"),
     "unused_results_O1": (["unused_results.c"], "gcc -O1 -g -w"),
     "unused_results_clang": (["unused_results.c"], "clang -O1 -g -w"),

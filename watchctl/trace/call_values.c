@@ -131,12 +131,13 @@ static bool take_changed_pointee(struct call_values_reader *r, struct return_ext
 
 static bool take_data(struct call_values_reader *r, struct return_extra *e)
 {
-	const uint8_t *offset, *name;
+	uint32_t *number = e->kind == RETURN_MEMBER ? &e->type : &e->offset;
+	const uint8_t *bytes, *name;
 
-	if (!take_bytes(r, sizeof(e->offset), &offset) || !take_u8(r, UINT8_MAX, &e->name_len) ||
+	if (!take_bytes(r, sizeof(*number), &bytes) || !take_u8(r, UINT8_MAX, &e->name_len) ||
 	    !take_bytes(r, e->name_len, &name))
 		return false;
-	memcpy(&e->offset, offset, sizeof(e->offset));
+	memcpy(number, bytes, sizeof(*number));
 	e->name = (const char *)name;
 	return take_counted(r, e);
 }
@@ -148,11 +149,12 @@ bool return_extra_next(struct call_values_reader *r, struct return_extra *ret)
 	uint8_t kind;
 	bool ok;
 
-	if (!take_u8(&at, RETURN_DATA_LEFT_OUT, &kind) || kind < RETURN_UNUSED)
+	if (!take_u8(&at, RETURN_MEMBER, &kind) || kind < RETURN_UNUSED)
 		return false;
 	e.kind = kind;
-	ok = kind == RETURN_POINTEE ? take_changed_pointee(&at, &e)
-				    : kind != RETURN_DATA || take_data(&at, &e);
+	ok = kind == RETURN_POINTEE
+		     ? take_changed_pointee(&at, &e)
+		     : (kind != RETURN_DATA && kind != RETURN_MEMBER) || take_data(&at, &e);
 	if (!ok)
 		return false;
 	*r = at;
@@ -177,8 +179,8 @@ static size_t put_extra(uint8_t *buf, const struct return_extra *e)
 	if (e->kind == RETURN_POINTEE) {
 		at = put(buf, at, &e->param, 1);
 		at = put(buf, at, &state, 1);
-	} else if (e->kind == RETURN_DATA) {
-		at = put(buf, at, &e->offset, sizeof(e->offset));
+	} else if (e->kind == RETURN_DATA || e->kind == RETURN_MEMBER) {
+		at = put(buf, at, e->kind == RETURN_DATA ? &e->offset : &e->type, sizeof(e->type));
 		at = put(buf, at, &e->name_len, 1);
 		at = put(buf, at, e->name, e->name_len);
 	} else {

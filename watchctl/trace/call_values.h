@@ -22,6 +22,10 @@
  *		u32			where in the object they are
  *		u8 n, then n bytes	the object's name
  *		u16 n, then n bytes	as they were after its last change there
+ *	u8 RETURN_MEMBER		the same of a member of such an object, whose type is known:
+ *		u32			the type
+ *		u8 n, then n bytes	its path: "table[2].count"
+ *		u16 n, then n bytes	its value, as large as its type: of a bit field, too
  *	u8 RETURN_DATA_LEFT_OUT		it may have changed more, which was not looked at
  */
 #ifndef WATCHCTL_TRACE_CALL_VALUES_H
@@ -54,6 +58,7 @@ enum return_extra_kind {
 	RETURN_POINTEE = 0x81,
 	RETURN_DATA = 0x82,
 	RETURN_DATA_LEFT_OUT = 0x83,
+	RETURN_MEMBER = 0x84,
 };
 
 struct return_extra {
@@ -62,9 +67,10 @@ struct return_extra {
 	enum value_state state; /* RETURN_POINTEE: as call_value's to_state */
 	const uint8_t *changed; /* RETURN_POINTEE: RETURN_CHANGED_BYTES(len) of them, the lowest bit first */
 	uint32_t offset;	/* RETURN_DATA */
-	const char *name;	/* RETURN_DATA: @name_len characters */
+	uint32_t type;		/* RETURN_MEMBER */
+	const char *name;	/* RETURN_DATA, RETURN_MEMBER: @name_len characters */
 	uint8_t name_len;
-	const uint8_t *bytes; /* RETURN_POINTEE, RETURN_DATA */
+	const uint8_t *bytes; /* RETURN_POINTEE, RETURN_DATA, RETURN_MEMBER */
 	uint32_t len;
 };
 

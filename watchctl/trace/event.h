@@ -244,6 +244,7 @@ struct recording_event {
 /* Tells what a return event says of the memory that the call has changed. */
 #define RECORDING_CHANGED_POINTEES 1u
 #define RECORDING_CHANGED_DATA 2u
+#define RECORDING_CHANGED_MEMBERS 4u /* ... of variables, member by member where the type is known */
 
 enum recording_inputs {
 	INPUTS_NONE = 0,  /* logs from before they were recorded, too */

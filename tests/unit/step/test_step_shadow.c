@@ -31,6 +31,13 @@ static bool read_memory(void *ctx, uint64_t addr, void *buf, size_t len)
 	return true;
 }
 
+static bool read_large(void *ctx, uint64_t addr, void *buf, size_t len)
+{
+	(void)ctx;
+	memcpy(buf, (const void *)(uintptr_t)addr, len);
+	return true;
+}
+
 static const struct memory_view view = { .read = read_memory };
 
 struct seen {
@@ -38,19 +45,25 @@ struct seen {
 	struct {
 		uint64_t address;
 		uint32_t len;
-		uint8_t first;
+		uint64_t first, end; /* bytes that have changed */
 	} v[16];
 };
 
-static void note(void *ctx, uint64_t address, const uint8_t *bytes, uint32_t len)
+static void note(void *ctx, const struct shadow_change *c)
 {
 	struct seen *s = ctx;
+	size_t first = 0, last = c->len;
 
 	assert_true(s->n < 16);
-	assert_memory_equal(bytes, (const void *)(uintptr_t)address, len);
-	s->v[s->n].address = address;
-	s->v[s->n].len = len;
-	s->v[s->n++].first = bytes[0];
+	assert_memory_equal(c->bytes, (const void *)(uintptr_t)c->address, c->len);
+	while (c->bytes[first] == c->before[first])
+		first++;
+	while (c->bytes[last - 1] == c->before[last - 1])
+		last--;
+	s->v[s->n].address = c->address;
+	s->v[s->n].len = c->len;
+	s->v[s->n].first = c->address + first;
+	s->v[s->n++].end = c->address + last;
 }
 
 static struct seen look(struct step_shadow *s)
@@ -86,7 +99,7 @@ static void the_first_look_only_copies(void **state)
 	step_shadow_deinit(&s);
 }
 
-static void words_that_changed_are_told_once_and_together(void **state)
+static void changes_are_told_once_with_what_lies_around_them(void **state)
 {
 	struct step_shadow s = { 0 };
 	struct seen seen;
@@ -98,13 +111,45 @@ static void words_that_changed_are_told_once_and_together(void **state)
 	memory[33] = memory[2000] = 9; /* nobody's */
 	seen = look(&s);
 	assert_int_equal(seen.n, 3);
-	assert_int_equal(seen.v[0].address, at(16));
-	assert_int_equal(seen.v[0].len, 16);
-	assert_int_equal(seen.v[1].address, at(48));
-	assert_int_equal(seen.v[1].len, 5);
+	assert_int_equal(seen.v[0].address, at(8)); /* objects are small: all of them */
+	assert_int_equal(seen.v[0].len, 24);
+	assert_int_equal(seen.v[0].first, at(17));
+	assert_int_equal(seen.v[0].end, at(25));
+	assert_int_equal(seen.v[1].address, at(40));
+	assert_int_equal(seen.v[1].len, 13);
+	assert_int_equal(seen.v[1].first, at(52));
 	assert_int_equal(seen.v[2].address, at(3000));
 	assert_int_equal(seen.v[2].len, 4);
 	assert_int_equal(look(&s).n, 0);
+	step_shadow_deinit(&s);
+}
+
+/* One large object: two changes that lie close to each other, one far away, and many in a row. */
+static void far_changes_are_told_apart_and_many_in_parts(void **state)
+{
+	static uint8_t large[4 * SHADOW_RUN_MAX];
+	const struct stepper_code object = { (uintptr_t)large, (uintptr_t)large + sizeof(large) };
+	const struct memory_view all = { .read = read_large };
+	struct step_shadow s = { 0 };
+	struct seen seen = { 0 };
+
+	(void)state;
+	assert_true(step_shadow_set(&s, &object, 1));
+	step_shadow_look(&s, &all, note, &seen);
+	large[1000] = large[1000 + SHADOW_AROUND] = large[3000] = 1;
+	step_shadow_look(&s, &all, note, &seen);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.v[0].address, object.start + 1000 - SHADOW_AROUND);
+	assert_int_equal(seen.v[0].len, 3 * SHADOW_AROUND + 8);
+	assert_int_equal(seen.v[1].first, object.start + 3000);
+	assert_int_equal(seen.v[1].len, 2 * SHADOW_AROUND + 8);
+	seen.n = 0;
+	memset(large, 2, sizeof(large));
+	step_shadow_look(&s, &all, note, &seen);
+	assert_int_equal(seen.n, 4);
+	for (size_t i = 0; i < seen.n; i++)
+		assert_true(seen.v[i].len <= SHADOW_RUN_MAX + 2 * SHADOW_AROUND);
+	assert_int_equal(seen.v[3].end, object.end);
 	step_shadow_deinit(&s);
 }
 
@@ -244,7 +289,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_look_only_copies),
-		cmocka_unit_test(words_that_changed_are_told_once_and_together),
+		cmocka_unit_test(changes_are_told_once_with_what_lies_around_them),
+		cmocka_unit_test(far_changes_are_told_apart_and_many_in_parts),
 		cmocka_unit_test(what_cannot_be_read_has_not_changed),
 		cmocka_unit_test(a_call_that_changes_nothing_says_nothing),
 		cmocka_unit_test(bytes_that_changed_are_marked),

@@ -39,6 +39,12 @@ static const struct return_extra extras[] = {
 	  .bytes = bytes,
 	  .len = 5 },
 	{ .kind = RETURN_DATA_LEFT_OUT },
+	{ .kind = RETURN_MEMBER,
+	  .type = 0x87654321,
+	  .name = "state.name",
+	  .name_len = 10,
+	  .bytes = bytes,
+	  .len = 8 },
 };
 
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
@@ -68,6 +74,7 @@ static void check_extra(const struct return_extra *got, const struct return_extr
 	assert_int_equal(got->param, put->param);
 	assert_int_equal(got->state, put->state);
 	assert_int_equal(got->offset, put->offset);
+	assert_int_equal(got->type, put->type);
 	assert_int_equal(got->name_len, put->name_len);
 	assert_int_equal(got->len, put->len);
 	if (put->len)
@@ -180,7 +187,7 @@ static void nonsense_is_no_extra(void **state)
 {
 	static const uint8_t nonsense[][4] = {
 		{ VALUE_OK },			       /* a value */
-		{ RETURN_DATA_LEFT_OUT + 1 },	       /* of a later version */
+		{ RETURN_MEMBER + 1 },	       /* of a later version */
 		{ RETURN_POINTEE, 0, VALUE_NULL + 1 }, /* no such state */
 	};
 

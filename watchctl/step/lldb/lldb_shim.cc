@@ -18,6 +18,10 @@ using lldb::SBModuleSpec;
 using lldb::SBSymbol;
 using lldb::SBTarget;
 using lldb::SBType;
+using lldb::SBValue;
+using lldb::SBValueList;
+
+#define SAME_NAME_MAX 256 /* variables */
 
 const char *lldb_shim_version(void)
 {
@@ -359,6 +363,34 @@ struct wc_error *lldb_module_function(struct lldb_module *m, uint64_t address,
 				fill_function(m, at, function, kept);
 		}
 		*ret = kept->function.name ? &kept->function : nullptr;
+		return nullptr;
+	});
+}
+
+/* Of a variable no language is known, but where it is declared. */
+static bool is_declared_in_c(SBValue variable)
+{
+	const char *file = variable.GetDeclaration().GetFileSpec().GetFilename();
+	size_t n = file ? strlen(file) : 0;
+
+	return n > 2 && !strcmp(file + n - 2, ".c");
+}
+
+struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, uint64_t address,
+				      const struct lldb_type **ret)
+{
+	return lldb_guarded([&]() -> struct wc_error * {
+		SBValueList found =
+			m->module.FindGlobalVariables(m->session->target, name, SAME_NAME_MAX);
+		uint32_t n = found.GetSize();
+
+		*ret = nullptr;
+		for (uint32_t i = 0; i < n && !*ret; i++) {
+			SBValue variable = found.GetValueAtIndex(i);
+
+			if (variable.GetAddress().GetFileAddress() == address)
+				*ret = lldb_module_type(m, variable.GetType(), is_declared_in_c(variable));
+		}
 		return nullptr;
 	});
 }

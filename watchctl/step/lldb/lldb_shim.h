@@ -83,6 +83,10 @@ struct lldb_function {
 struct wc_error *lldb_module_function(struct lldb_module *m, uint64_t address,
 				      const struct lldb_function **ret);
 
+/* The type of the variable @name at @address; NULL in *ret: there is no debug information about it. */
+struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, uint64_t address,
+				      const struct lldb_type **ret);
+
 struct lldb_member {
 	const char *name; /* "": base class, or anonymous */
 	const struct lldb_type *type;

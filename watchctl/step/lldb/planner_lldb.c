@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
+#include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/insn/code_paths.h"
 #include "watchctl/code/insn/live_in.h"
 #include "watchctl/code/insn/result_use.h"
@@ -358,6 +360,40 @@ static enum result_use planner_result_use(struct planner *p, uint64_t return_add
 	return result_use_find(&code, return_address - m->m.bias, vector);
 }
 
+/* "calls.0", "state.lto_priv.1": the compiler's own endings are not in the variable's name. */
+static void variable_name(char *name)
+{
+	char *dot = strchr(name, '.');
+
+	if (dot && dot != name)
+		*dot = '\0';
+}
+
+static struct wc_error *planner_variable(struct planner *p, uint64_t module, uint64_t address, const char *name,
+					 uint32_t *type)
+{
+	struct known_module *m = known_module_at(&p->modules, module);
+	scoped(freep) char *plain = demangle_or_copy(name);
+	const struct lldb_type *of = NULL;
+	const struct type_event *e;
+	struct wc_error *err;
+
+	*type = NO_TYPE;
+	if (!plain)
+		return &wc_enomem;
+	if (!m || !m->lldb)
+		return NULL;
+	variable_name(plain);
+	err = lldb_module_variable(m->lldb, plain, address - m->m.bias, &of);
+	if (err || !of)
+		return err;
+	e = planner_types_of(&p->types, of, false);
+	if (!e)
+		return &wc_enomem;
+	*type = e->id;
+	return NULL;
+}
+
 static const struct type_event *planner_type(struct planner *p, uint32_t id)
 {
 	return planner_types_at(&p->types, id);
@@ -371,6 +407,7 @@ const struct planner_ops planner_lldb = {
 	.functions = planner_functions,
 	.plan = planner_plan,
 	.result_use = planner_result_use,
+	.variable = planner_variable,
 	.type = planner_type,
 	.close = planner_close,
 };

@@ -95,7 +95,13 @@ struct planner_ops {
 				 const struct function_plan **ret);
 	/* Finds what the code at @return_address does with a result in rax, with @vector in xmm0. */
 	enum result_use (*result_use)(struct planner *p, uint64_t return_address, bool vector);
-	/* Type @id, which a plan's function or another type has named; NULL: there is none. */
+	/*
+	 * The type of the variable at @address, whose symbol is called @name, in the module that begins at @module:
+	 * *@type is its id. NO_TYPE: nothing is known of it. NULL: no types of variables are known.
+	 */
+	struct wc_error *(*variable)(struct planner *p, uint64_t module, uint64_t address, const char *name,
+				     uint32_t *type);
+	/* Type @id, which a plan's function, a variable or another type has named; NULL: there is none. */
 	const struct type_event *(*type)(struct planner *p, uint32_t id);
 	/* Accepts NULL. */
 	void (*close)(struct planner *p);

@@ -61,7 +61,7 @@ static struct wc_error *add_module(struct step_globals *g, const struct module *
 	for (size_t i = 0; !err && i < of->nsymbols; i++) {
 		const struct data_symbol *symbol = &of->symbol[i];
 		struct step_global add = { symbol->addr + m->bias, symbol->addr + symbol->size + m->bias,
-					   symbol->name };
+					   m->start, symbol->name };
 
 		if (!vec_push(g->v, g->n, g->cap, add))
 			err = &wc_enomem;

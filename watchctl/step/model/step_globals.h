@@ -17,6 +17,7 @@
 
 struct step_global {
 	uint64_t start, end; /* in the process */
+	uint64_t module;     /* where the module begins that has it */
 	const char *name;    /* as long as the step_globals: of each symbol of a file one, wherever it is loaded */
 };
 

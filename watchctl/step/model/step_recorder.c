@@ -53,6 +53,7 @@ struct step_recorder {
 	struct told_types types;
 	struct told_regions regions;
 	struct step_changes changes;
+	struct step_members members;
 	const struct step_globals *globals;
 	struct step_open open;
 	uint32_t nfunctions;
@@ -71,6 +72,7 @@ struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct pl
 	if (!r)
 		return NULL;
 	r->types = (struct told_types){ .ops = ops, .planner = planner };
+	r->members = (struct step_members){ .ops = ops, .planner = planner };
 	r->globals = globals;
 	r->open = (struct step_open){ .ops = ops, .planner = planner };
 	r->sink = sink;
@@ -90,6 +92,7 @@ void step_recorder_free(struct step_recorder *r)
 	told_types_deinit(&r->types);
 	told_regions_deinit(&r->regions);
 	step_changes_deinit(&r->changes);
+	step_members_deinit(&r->members);
 	step_open_deinit(&r->open);
 	module_list_deinit(&r->modules);
 	cfi_free(r->cfi);
@@ -321,13 +324,24 @@ static struct wc_error *on_return(struct step_recorder *r, const struct step_rec
 					  .how = rec->how,
 					  .values = r->values } };
 	size_t len = 0;
+	const struct changes_out out = { .globals = r->globals,
+					 .members = &r->members,
+					 .types = &r->types,
+					 .time_ns = r->now,
+					 .sink = r->sink,
+					 .buf = r->values,
+					 .cap = sizeof(r->values),
+					 .len = &len };
+	struct wc_error *err;
 
 	if (came_back && plan->result.state == VALUE_OK) {
 		step_value_put(&plan->result, rec->fetched, type_of(r, plan->function.return_type), r->values,
 			       sizeof(r->values), &len);
 		put_unused(r, rec, plan, &len);
 	}
-	step_changes_put(&r->changes, rec->call->call, r->globals, r->values, sizeof(r->values), &len);
+	err = step_changes_put(&r->changes, rec->call->call, &out);
+	if (err)
+		return err;
 	step_open_leave(&r->open, rec->tid, rec->call->call);
 	e.ret.values_len = (uint32_t)len;
 	e.ret.has_error = came_back && step_value_error(plan, rec->fetched, &e.ret.error);

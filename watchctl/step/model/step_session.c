@@ -61,9 +61,11 @@ static void say_nothing(void *ctx, const char *fmt, ...)
 
 static uint8_t changes_of(const struct step_request *q)
 {
+	const uint8_t data = RECORDING_CHANGED_DATA | RECORDING_CHANGED_MEMBERS;
+
 	if (!q->stepper->set_data)
 		return 0;
-	return RECORDING_CHANGED_POINTEES | (q->globals ? RECORDING_CHANGED_DATA : 0);
+	return RECORDING_CHANGED_POINTEES | (q->globals ? data : 0);
 }
 
 static struct wc_error *report_recording(struct step_session *s)

@@ -77,28 +77,40 @@ static uint32_t word_at(const struct stepper_code *o, uint64_t at)
 }
 
 struct looking {
-	void (*changed)(void *ctx, uint64_t address, const uint8_t *bytes, uint32_t len);
+	void (*changed)(void *ctx, const struct shadow_change *c);
 	void *ctx;
 };
 
-static void compare_object(const struct stepper_code *o, const uint8_t *old, const uint8_t *now,
+/* Tells [from, end) of @o, whose bytes are @before and @now, with what lies around it. */
+static void tell_run(const struct stepper_code *o, const uint8_t *before, const uint8_t *now, uint64_t from,
+		     uint64_t end, const struct looking *l)
+{
+	from = from - o->start > SHADOW_AROUND ? from - SHADOW_AROUND : o->start;
+	end = o->end - end > SHADOW_AROUND ? end + SHADOW_AROUND : o->end;
+	l->changed(l->ctx, &(struct shadow_change){ .address = from,
+						    .len = (uint32_t)(end - from),
+						    .bytes = now + (from - o->start),
+						    .before = before + (from - o->start) });
+}
+
+static void compare_object(const struct stepper_code *o, const uint8_t *before, const uint8_t *now,
 			   const struct looking *l)
 {
-	uint64_t at = o->start, from = 0, end;
+	uint64_t at = o->start, from = 0, end = 0, next;
 
-	for (; at < o->end; at = end) {
-		const uint32_t n = word_at(o, at);
-		const bool same = memcmp(old + (at - o->start), now + (at - o->start), n) == 0;
-
-		end = at + n;
-		if (!same && !from)
-			from = at;
-		if (from && (same || end == o->end)) {
-			l->changed(l->ctx, from, now + (from - o->start),
-				   (uint32_t)((same ? at : end) - from));
+	for (; at < o->end; at = next) {
+		next = at + word_at(o, at);
+		if (memcmp(before + (at - o->start), now + (at - o->start), next - at) == 0)
+			continue;
+		if (from && (at - end > 2 * SHADOW_AROUND || next - from > SHADOW_RUN_MAX)) {
+			tell_run(o, before, now, from, end, l);
 			from = 0;
 		}
+		from = from ? from : at;
+		end = next;
 	}
+	if (from)
+		tell_run(o, before, now, from, end, l);
 }
 
 static void look_at_span(struct step_shadow *s, struct shadow_span *span, const struct memory_view *memory,
@@ -125,8 +137,7 @@ static void look_at_span(struct step_shadow *s, struct shadow_span *span, const 
 }
 
 void step_shadow_look(struct step_shadow *s, const struct memory_view *memory,
-		      void (*changed)(void *ctx, uint64_t address, const uint8_t *bytes, uint32_t len),
-		      void *ctx)
+		      void (*changed)(void *ctx, const struct shadow_change *c), void *ctx)
 {
 	const struct looking l = { changed, ctx };
 

@@ -14,6 +14,16 @@
 
 struct shadow_span; /* objects that lie close to each other are read at once */
 
+/* Words of an object of which some have changed, and up to SHADOW_AROUND bytes of it on either side. */
+struct shadow_change {
+	uint64_t address;
+	uint32_t len;
+	const uint8_t *bytes, *before; /* @len of each */
+};
+
+#define SHADOW_AROUND 256u
+#define SHADOW_RUN_MAX 4096u /* bytes between the first and the last that has changed: more are two runs */
+
 /* Zero-initialised is empty. */
 struct step_shadow {
 	struct stepper_code *object; /* by address */
@@ -30,12 +40,11 @@ bool step_shadow_set(struct step_shadow *s, const struct stepper_code *object, s
 void step_shadow_forget(struct step_shadow *s);
 
 /*
- * Tells each run of words that have changed: a word is 8 bytes from the beginning of the object, or what is left
- * at its end. What cannot be read has not changed.
+ * Tells the words that have changed, those together that lie close to each other: a word is 8 bytes from the beginning
+ * of the object, or what is left at its end. What cannot be read has not changed.
  */
 void step_shadow_look(struct step_shadow *s, const struct memory_view *memory,
-		      void (*changed)(void *ctx, uint64_t address, const uint8_t *bytes, uint32_t len),
-		      void *ctx);
+		      void (*changed)(void *ctx, const struct shadow_change *c), void *ctx);
 
 void step_shadow_deinit(struct step_shadow *s);
 

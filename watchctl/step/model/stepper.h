@@ -107,7 +107,8 @@ struct step_input {
 
 /*
  * Of STEP_WRITTEN: what a parameter of the call points to, all of it, and behind it RETURN_CHANGED_BYTES(len) bytes of
- * marks; or words of one of the objects of set_data(), which the call itself has changed since the record before.
+ * marks; or words of one of the objects of set_data(), and behind them as many bytes, in which each bit is 1 that the
+ * call itself has changed since the record before.
  */
 struct step_written {
 	bool is_data;

@@ -14,18 +14,22 @@ struct written {
 	const struct track_call *call;
 };
 
-static void report_data(void *ctx, uint64_t address, const uint8_t *bytes, uint32_t len)
+static void report_data(void *ctx, const struct shadow_change *c)
 {
 	const struct written *w = ctx;
 	struct step_record r = { .kind = STEP_WRITTEN };
+	uint8_t bytes[2 * (SHADOW_RUN_MAX + 2 * SHADOW_AROUND)];
 
 	if (!w->call || !step_hit_is_reported(w->k, w->call))
 		return;
 	r.inside = w->call->call;
 	r.point = w->call->point;
-	r.written = (struct step_written){ .is_data = true, .address = address, .len = len };
+	r.written = (struct step_written){ .is_data = true, .address = c->address, .len = c->len };
+	memcpy(bytes, c->bytes, c->len);
+	for (uint32_t i = 0; i < c->len; i++)
+		bytes[c->len + i] = c->bytes[i] ^ c->before[i];
 	r.stack = bytes;
-	r.stack_len = len;
+	r.stack_len = 2 * c->len;
 	step_report_of(w->k, w->t, &r);
 }
 

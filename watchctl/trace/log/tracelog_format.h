@@ -51,7 +51,7 @@
 #define TRACELOG_OLD_UNCERTAIN 2u /* has_old of an access: it is there, and uncertain */
 
 #define TRACELOG_MAJOR 2
-#define TRACELOG_MINOR 5
+#define TRACELOG_MINOR 6
 
 #define TRACELOG_MAGIC 0xC1FC1FC1u
 #define TRACELOG_PACKET_HEAD 64 /* header and context */

@@ -76,6 +76,14 @@ static struct wc_error *read_told_functions(struct loading *l)
 }
 
 /* Each loads with what the other records, where that is known. */
+/* Words and members are not compared with each other. */
+static unsigned int changes_of_both(unsigned int a, unsigned int b)
+{
+	const unsigned int both = a & b;
+
+	return (a ^ b) & RECORDING_CHANGED_MEMBERS ? both & ~RECORDING_CHANGED_DATA : both;
+}
+
 static struct wc_error *read_told(struct loading *a, struct loading *b)
 {
 	struct wc_error *err = diff_told_read(a->path, &a->told);
@@ -87,7 +95,7 @@ static struct wc_error *read_told(struct loading *a, struct loading *b)
 		err = read_told_functions(a);
 	if (!err)
 		err = read_told_functions(b);
-	a->scope.changes = b->scope.changes = a->told.changes & b->told.changes;
+	a->scope.changes = b->scope.changes = changes_of_both(a->told.changes, b->told.changes);
 	if (!err && a->told.is_compact && b->told.is_compact) {
 		a->scope.other = &b->told;
 		b->scope.other = &a->told;

@@ -23,7 +23,28 @@ static bool is_pointee(const struct return_extra *e, unsigned int which, uint32_
 
 static bool is_data(const struct return_extra *e, unsigned int which)
 {
-	return e->kind == RETURN_DATA && (which & RECORDING_CHANGED_DATA);
+	return (e->kind == RETURN_DATA || e->kind == RETURN_MEMBER) && (which & RECORDING_CHANGED_DATA);
+}
+
+/* The type of a member; NULL: it is none, or nothing is known of it. */
+static const struct diff_type *type_of(const struct diff_canon *c, const struct return_extra *e)
+{
+	const struct diff_type *t = e->kind == RETURN_MEMBER ? diff_canon_type(c, e->type) : NULL;
+
+	return t && t->e.size == e->len ? t : NULL;
+}
+
+static void put_data(struct diff_canon *c, const struct diff_type *type, const uint8_t *bytes, uint32_t len,
+		     struct diff_tokens *k)
+{
+	const struct call_value v = { .state = VALUE_OK, .bytes = bytes, .size = len, .to_state = VALUE_NONE };
+
+	k->no_pointee = true;
+	if (type)
+		diff_canon_put(c, type, &v, 0, false, k);
+	else
+		diff_canon_put_words(c, bytes, len, k);
+	k->no_pointee = false;
 }
 
 /* As the canon wants them: which bytes were not written. */
@@ -63,7 +84,7 @@ uint64_t diff_changes_hash(struct diff_canon *c, const struct diff_function *f, 
 			put_pointee(c, f->param[e.param], &v, e.changed, k);
 			h += diff_mix(e.param + 1u, k->strong);
 		} else if (is_data(&e, which)) {
-			diff_canon_put_words(c, e.bytes, e.len, k);
+			put_data(c, type_of(c, &e), e.bytes, e.len, k);
 			h += diff_mix(diff_mix_bytes(e.offset, e.name, e.name_len), k->strong);
 		}
 	}
@@ -111,6 +132,16 @@ static bool take_word(struct diff_detail *d, const struct return_extra *e, uint3
 	return add(d, &c);
 }
 
+static bool take_member(struct diff_detail *d, const struct return_extra *e)
+{
+	struct memory_change c = { .is_data = true, .bytes = e->bytes, .len = e->len };
+
+	c.type = type_of(&d->side->canon, e);
+	c.object = strndup(e->name, e->name_len);
+	c.label = label_of(e, 0, NULL);
+	return add(d, &c);
+}
+
 static int by_place(const void *x, const void *y)
 {
 	const struct memory_change *a = x, *b = y;
@@ -135,7 +166,11 @@ bool diff_changes_take(struct diff_detail *d, struct call_values_reader *r, unsi
 		d->changes.left_out |= e.kind == RETURN_DATA_LEFT_OUT;
 		if (is_pointee(&e, which, d->nparams))
 			ok = take_pointee(d, &e);
-		for (uint32_t at = 0; ok && is_data(&e, which) && at < e.len; at += STEP_CHANGE_WORD)
+		if (!is_data(&e, which))
+			continue;
+		if (e.kind == RETURN_MEMBER)
+			ok = take_member(d, &e);
+		for (uint32_t at = 0; ok && e.kind == RETURN_DATA && at < e.len; at += STEP_CHANGE_WORD)
 			ok = take_word(d, &e, at);
 	}
 	if (d->changes.n)
@@ -154,7 +189,7 @@ static bool tokens_of(struct diff_detail *d, const struct memory_change *of, con
 	*k = (struct diff_tokens){ .list = true };
 	if (of->is_data) {
 		if (c)
-			diff_canon_put_words(&d->side->canon, c->bytes, c->len, k);
+			put_data(&d->side->canon, c->type, c->bytes, c->len, k);
 		return !k->no_memory;
 	}
 	/* Else it still is what it was at the entry. */
@@ -230,6 +265,13 @@ bool diff_changes_compare(struct diff_detail *a, struct diff_detail *b, const st
 
 /* Texts */
 
+static void member_text(const struct step_values *values, const struct memory_change *c, char *buf, size_t cap)
+{
+	const struct return_extra e = { .kind = RETURN_MEMBER, .bytes = c->bytes, .len = c->len };
+
+	step_change_member(values, &c->type->e, &e, buf, cap);
+}
+
 bool diff_changes_texts(struct diff_detail *d, const struct step_values *values)
 {
 	char text[TEXT_MAX];
@@ -240,7 +282,9 @@ bool diff_changes_texts(struct diff_detail *d, const struct step_values *values)
 
 		if (c->text)
 			continue;
-		if (c->is_data)
+		if (c->is_data && c->type)
+			member_text(values, c, text, sizeof(text));
+		else if (c->is_data)
 			step_change_word(c->bytes, c->len, text, sizeof(text));
 		else if (!step_value_pointee_text(values, type ? &type->e : NULL, &c->v, text, sizeof(text)))
 			strcpy(text, "?");

@@ -1,6 +1,6 @@
 /*
  * diff_changes - what calls have changed in memory by the time they end: what their parameters point to, and words of
- * the modules' variables (RETURN_POINTEE, RETURN_DATA of call_values.h). It is compared like a result.
+ * the modules' variables, or members of them (RETURN_POINTEE, RETURN_DATA, RETURN_MEMBER of call_values.h). It is compared like a result.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_CHANGES_H
 #define WATCHCTL_VIEW_DIFF_DIFF_CHANGES_H
@@ -21,11 +21,12 @@ struct memory_change {
 	char *label;  /* "*buf", "table", "table+8" */
 	bool is_data; /* of a variable; else what parameter @param points to */
 	uint32_t param;
-	char *object; /* is_data: its name */
+	char *object; /* is_data: its name, or a member's path */
 	uint32_t offset;
+	const struct diff_type *type; /* of a member; else NULL */
 	struct call_value v;	/* not is_data: the parameter's value, with what it points to now */
 	const uint8_t *changed; /* as return_extra's */
-	const uint8_t *bytes;	/* is_data: a word, @len of them */
+	const uint8_t *bytes;	/* is_data: a word, or the value of a member, @len of them */
 	uint32_t len;
 	char *text; /* made by diff_changes_texts(); else NULL */
 	bool differs;

@@ -127,6 +127,7 @@ static void add_change(struct annotate_steps *s, const struct view_function *f, 
 	const struct function_param *param = e->kind == RETURN_POINTEE ? &f->e.param[e->param] : NULL;
 	const uint32_t left = e->len - at;
 	struct view_change *add = &s->change[r->nchanges];
+	size_t n;
 
 	r->more_changes |= r->nchanges == CHANGES_MAX;
 	if (r->nchanges == CHANGES_MAX)
@@ -135,11 +136,14 @@ static void add_change(struct annotate_steps *s, const struct view_function *f, 
 	s->texts_len += step_change_label(e, at, param ? param->name : NULL, texts_at(s), TEXT_MAX) + 1;
 	add->text = texts_at(s);
 	add->is_variable = !param;
-	s->texts_len += 1 + (param ? step_change_pointee(&c, step_types_get(&s->types, param->type), e,
-							 texts_at(s), TEXT_MAX)
-				   : step_change_word(e->bytes + at,
-						      left < STEP_CHANGE_WORD ? left : STEP_CHANGE_WORD,
-						      texts_at(s), TEXT_MAX));
+	if (param)
+		n = step_change_pointee(&c, step_types_get(&s->types, param->type), e, texts_at(s), TEXT_MAX);
+	else if (e->kind == RETURN_MEMBER)
+		n = step_change_member(&c, step_types_get(&s->types, e->type), e, texts_at(s), TEXT_MAX);
+	else
+		n = step_change_word(e->bytes + at, left < STEP_CHANGE_WORD ? left : STEP_CHANGE_WORD,
+				     texts_at(s), TEXT_MAX);
+	s->texts_len += n + 1;
 	r->change = s->change;
 	r->nchanges++;
 }
@@ -156,7 +160,7 @@ static void add_changes(struct annotate_steps *s, const struct view_function *f,
 	call_result_read(&bytes, type, &v, &has);
 	while (return_extra_next(&bytes, &e)) {
 		r->more_changes |= e.kind == RETURN_DATA_LEFT_OUT;
-		if (e.kind == RETURN_POINTEE && e.param < f->e.nparams)
+		if (e.kind == RETURN_MEMBER || (e.kind == RETURN_POINTEE && e.param < f->e.nparams))
 			add_change(s, f, &e, 0, r);
 		for (uint32_t at = 0; e.kind == RETURN_DATA && at < e.len; at += STEP_CHANGE_WORD)
 			add_change(s, f, &e, at, r);

@@ -42,6 +42,23 @@ size_t step_change_word(const uint8_t *bytes, uint32_t len, char *buf, size_t ca
 	return cut(snprintf(buf, cap, "0x%" PRIx64, v), cap);
 }
 
+struct call_value step_change_value(const struct return_extra *e)
+{
+	return (struct call_value){
+		.state = VALUE_OK, .bytes = e->bytes, .size = e->len, .to_state = VALUE_NONE
+	};
+}
+
+size_t step_change_member(const struct step_values *c, const struct type_event *type,
+			  const struct return_extra *e, char *buf, size_t cap)
+{
+	const struct call_value v = step_change_value(e);
+
+	if (!type || type->size != e->len)
+		return step_change_word(e->bytes, e->len, buf, cap);
+	return step_value_text(c, type, &v, buf, cap);
+}
+
 size_t step_change_pointee(const struct step_values *c, const struct type_event *type,
 			   const struct return_extra *e, char *buf, size_t cap)
 {
