@@ -52,6 +52,9 @@ enum {
 /* The file of the runs that begin next. */
 static const char *step_script_program = "/bin/prog";
 
+/* RECORDING_CHANGED_ of the runs that begin next. */
+static uint8_t step_script_changes;
+
 struct run {
 	struct tracelog_writer *w;
 	struct event_sink sink;
@@ -201,7 +204,8 @@ static inline struct run run_begin(const char *path, uint32_t seed, const char *
 						  .build_id = { build[0], build[1], build[2], build[3] },
 						  .build_id_len = 4 } });
 	put(&r, (struct trace_event){ .type = EVENT_RECORDING,
-				      .recording = { "ptrace", "test", "from main", filters, false } });
+				      .recording = { "ptrace", "test", "from main", filters, false,
+						     .changes = step_script_changes } });
 	put(&r,
 	    (struct trace_event){ .type = EVENT_REGION,
 				  .region = { r.pid, REGION_HEAP, r.heap, r.heap + 0x100000, "[heap]" } });
@@ -271,6 +275,20 @@ static inline void arg_state(struct run *r, uint64_t at, const struct state *s)
 				.to_len = sizeof(*s) };
 
 	assert_true(call_values_put(r->values, sizeof(r->values), &r->len, TYPE_POINTER, &v));
+}
+
+/* What the return that comes next says of the variable, or member, @name. */
+static inline void change(struct run *r, enum return_extra_kind kind, uint32_t type, const char *name,
+			  const void *bytes, uint32_t len)
+{
+	const struct return_extra e = { .kind = kind,
+					.type = type,
+					.name = name,
+					.name_len = (uint8_t)strlen(name),
+					.bytes = bytes,
+					.len = len };
+
+	assert_true(return_extra_put(r->values, sizeof(r->values), &r->len, &e));
 }
 
 /* Enters a function from @site in the program, with the values reported before. Returns the call's number. */

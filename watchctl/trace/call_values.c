@@ -152,9 +152,8 @@ bool return_extra_next(struct call_values_reader *r, struct return_extra *ret)
 	if (!take_u8(&at, RETURN_MEMBER, &kind) || kind < RETURN_UNUSED)
 		return false;
 	e.kind = kind;
-	ok = kind == RETURN_POINTEE
-		     ? take_changed_pointee(&at, &e)
-		     : (kind != RETURN_DATA && kind != RETURN_MEMBER) || take_data(&at, &e);
+	ok = kind == RETURN_POINTEE ? take_changed_pointee(&at, &e)
+				    : (kind != RETURN_DATA && kind != RETURN_MEMBER) || take_data(&at, &e);
 	if (!ok)
 		return false;
 	*r = at;

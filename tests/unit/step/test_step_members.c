@@ -15,7 +15,7 @@
 
 #define OK(call) assert_null(call)
 
-enum { INT, CHAR, TEXT, LONG_TEXT, UNION, BYTES, STRUCT, TABLE, CLASS, CYCLE, MODE, COUNT };
+enum { EMPTY, NAMELESS, INT, CHAR, TEXT, LONG_TEXT, UNION, BYTES, STRUCT, TABLE, CLASS, CYCLE, MODE, COUNT };
 
 /* struct { char c; int n; union u; unsigned low : 3; signed high : 5; char text[16]; } */
 static const struct type_member members[] = {
@@ -27,10 +27,15 @@ static const struct type_member members[] = {
 	{ .name = "text", .type = TEXT, .offset = 16 },
 };
 
-static const struct type_member of_class[] = { { .name = "", .type = INT, .offset = 8 } };
+static const struct type_member of_class[] = { { .name = "", .type = EMPTY },
+					       { .name = "", .type = INT, .offset = 8 } };
+static const struct type_member of_nameless[] = { { .name = "first", .type = INT },
+						  { .name = "", .type = UNION, .offset = 4 } };
 static const struct type_member of_cycle[] = { { .name = "again", .type = CYCLE } };
 
 static const struct type_event types[COUNT] = {
+	[EMPTY] = { .kind = TYPE_STRUCT, .size = 1 },
+	[NAMELESS] = { .kind = TYPE_STRUCT, .size = 8, .nmembers = 2, .member = of_nameless },
 	[INT] = { .kind = TYPE_SIGNED, .size = 4 },
 	[CHAR] = { .kind = TYPE_CHAR, .size = 1 },
 	[TEXT] = { .kind = TYPE_ARRAY, .size = 16, .target = CHAR },
@@ -39,7 +44,7 @@ static const struct type_event types[COUNT] = {
 	[BYTES] = { .kind = TYPE_UNKNOWN, .size = 0 },
 	[STRUCT] = { .kind = TYPE_STRUCT, .size = 32, .nmembers = 6, .member = members },
 	[TABLE] = { .kind = TYPE_ARRAY, .size = 96, .target = STRUCT },
-	[CLASS] = { .kind = TYPE_STRUCT, .size = 16, .nmembers = 1, .member = of_class },
+	[CLASS] = { .kind = TYPE_STRUCT, .size = 16, .nmembers = 2, .member = of_class },
 	[CYCLE] = { .kind = TYPE_STRUCT, .size = 8, .nmembers = 1, .member = of_cycle },
 	[MODE] = { .kind = TYPE_ENUM, .size = 4 },
 };
@@ -191,6 +196,27 @@ static void of_a_union_words_are_told(void **state)
 	scene_free(s);
 }
 
+/* By the offset in what has a name. */
+static void a_nameless_union_is_words_of_its_struct(void **state)
+{
+	struct scene *s = scene(NAMELESS, 8);
+
+	(void)state;
+	write_at(s, 4, &(int){ 7 }, 4);
+	check(s, 0, 8, "v+4:4 0x7; ");
+	scene_free(s);
+}
+
+static void an_empty_class_has_nothing(void **state)
+{
+	struct scene *s = scene(EMPTY, 1);
+
+	(void)state;
+	write_at(s, 0, "x", 1);
+	check(s, 0, 1, "");
+	scene_free(s);
+}
+
 static void a_text_is_whole_or_words(void **state)
 {
 	struct scene *s = scene(STRUCT, 32);
@@ -258,10 +284,10 @@ static void a_type_that_holds_itself_ends(void **state)
 	(void)state;
 	write_at(s, 0, &(uint64_t){ 9 }, 8);
 	s->text[0] = '\0';
-	OK(step_members_split(&s->m,
-			      &(struct members_run){
-				      .of = &s->of, .len = 8, .bytes = s->bytes, .changed = s->changed },
-			      say, s));
+	OK(step_members_split(
+		&s->m,
+		&(struct members_run){ .of = &s->of, .len = 8, .bytes = s->bytes, .changed = s->changed },
+		say, s));
 	assert_non_null(strstr(s->text, ".again.again"));
 	assert_non_null(strstr(s->text, " 0x9; "));
 	scene_free(s);
@@ -275,6 +301,8 @@ int main(void)
 		cmocka_unit_test(padding_is_no_change),
 		cmocka_unit_test(a_bit_field_is_its_bits),
 		cmocka_unit_test(of_a_union_words_are_told),
+		cmocka_unit_test(a_nameless_union_is_words_of_its_struct),
+		cmocka_unit_test(an_empty_class_has_nothing),
 		cmocka_unit_test(a_text_is_whole_or_words),
 		cmocka_unit_test(a_long_text_is_words),
 		cmocka_unit_test(hidden_words_of_a_class_are_told),

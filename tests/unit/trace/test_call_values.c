@@ -187,7 +187,7 @@ static void nonsense_is_no_extra(void **state)
 {
 	static const uint8_t nonsense[][4] = {
 		{ VALUE_OK },			       /* a value */
-		{ RETURN_MEMBER + 1 },	       /* of a later version */
+		{ RETURN_MEMBER + 1 },		       /* of a later version */
 		{ RETURN_POINTEE, 0, VALUE_NULL + 1 }, /* no such state */
 	};
 

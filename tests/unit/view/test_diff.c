@@ -901,10 +901,81 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
+/* A function that returns nothing, and changes a member, the first of which is an address of the run's heap. */
+static void run_changing(const char *name, uint32_t seed, int32_t count)
+{
+	struct run r = begin(name, seed);
+	const uint64_t head = r.heap + 0x40;
+
+	enter(&r, FN_MAIN);
+	arg_text(&r, r.heap, "x");
+	enter(&r, FN_FILL);
+	change(&r, RETURN_MEMBER, T_POINTER, "table[2].head", &head, sizeof(head));
+	change(&r, RETURN_MEMBER, T_INT, "table[2].count", &count, sizeof(count));
+	leave(&r);
+	leave(&r);
+	run_end(&r);
+}
+
+static bool notes_words(const struct diff_result *r)
+{
+	for (size_t i = 0; i < r->nnotes; i++)
+		if (strstr(r->note[i], "by words"))
+			return true;
+	return false;
+}
+
+#define BY_WORDS (RECORDING_CHANGED_POINTEES | RECORDING_CHANGED_DATA)
+
+static void members_that_calls_change_are_compared_by_their_paths(void **state)
+{
+	struct diff_result *r;
+
+	(void)state;
+	step_script_changes = BY_WORDS | RECORDING_CHANGED_MEMBERS;
+	run_changing("good", 1, 6);
+	run_changing("bad", 2, 6);
+	check_same(NULL);
+	run_changing("bad", 2, 7);
+	r = compare(NULL);
+	assert_true(r->differs);
+	assert_false(notes_words(r));
+	diff_result_free(r);
+	step_script_changes = 0;
+}
+
+/* Words of the same variable, in a log of an older version, are no other changes: they are not compared. */
+static void words_are_not_compared_with_members(void **state)
+{
+	const int32_t words[2] = { 6, 0 };
+	struct diff_result *result;
+	struct run r;
+
+	(void)state;
+	step_script_changes = BY_WORDS;
+	r = begin("good", 1);
+	enter(&r, FN_MAIN);
+	arg_text(&r, r.heap, "x");
+	enter(&r, FN_FILL);
+	change(&r, RETURN_DATA, NO_TYPE, "table", words, sizeof(words));
+	leave(&r);
+	leave(&r);
+	run_end(&r);
+	step_script_changes |= RECORDING_CHANGED_MEMBERS;
+	run_changing("bad", 2, 6);
+	step_script_changes = 0;
+	check_same(NULL);
+	result = compare(NULL);
+	assert_true(notes_words(result));
+	diff_result_free(result);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_of_one_program_are_the_same),
+		cmocka_unit_test(members_that_calls_change_are_compared_by_their_paths),
+		cmocka_unit_test(words_are_not_compared_with_members),
 		cmocka_unit_test(the_failing_malloc_is_the_first_difference),
 		cmocka_unit_test(texts_are_compared_up_to_the_length_that_follows),
 		cmocka_unit_test(changed_members_and_texts_are_named),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "watchctl/base/vec.h"
+#include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/elf/elffile.h"
 #include "watchctl/code/symbols/symbols.h"
 
@@ -40,12 +41,15 @@ static bool is_writable(Elf *elf, uint64_t addr, uint64_t size)
 static bool add(struct reading *r, const struct symbol *s)
 {
 	struct data_symbol add = { .addr = s->addr, .size = s->size };
+	char *plain;
 
 	if (s->use != SYMBOL_DATA || !s->size || !s->name || !*s->name ||
 	    !is_writable(r->elf, s->addr, s->size))
 		return true;
 	/* "stdout@GLIBC_2.2.5": the version says nothing about the variable. */
-	add.name = strndup(s->name, strcspn(s->name, "@"));
+	plain = strndup(s->name, strcspn(s->name, "@"));
+	add.name = plain ? demangle_or_copy(plain) : NULL;
+	free(plain);
 	if (add.name && vec_push(r->v, r->n, r->cap, add))
 		return true;
 	free(add.name);

@@ -10,7 +10,7 @@
 
 struct data_symbol {
 	uint64_t addr, size; /* in the file: runtime address minus bias */
-	char *name;
+	char *name;	     /* demangled */
 };
 
 /*

@@ -380,8 +380,7 @@ struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, u
 				      const struct lldb_type **ret)
 {
 	return lldb_guarded([&]() -> struct wc_error * {
-		SBValueList found =
-			m->module.FindGlobalVariables(m->session->target, name, SAME_NAME_MAX);
+		SBValueList found = m->module.FindGlobalVariables(m->session->target, name, SAME_NAME_MAX);
 		uint32_t n = found.GetSize();
 
 		*ret = nullptr;

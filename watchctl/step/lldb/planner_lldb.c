@@ -11,7 +11,6 @@
 
 #include "watchctl/base/cleanup.h"
 #include "watchctl/base/error.h"
-#include "watchctl/code/dwarf/demangle.h"
 #include "watchctl/code/insn/code_paths.h"
 #include "watchctl/code/insn/live_in.h"
 #include "watchctl/code/insn/result_use.h"
@@ -360,31 +359,36 @@ static enum result_use planner_result_use(struct planner *p, uint64_t return_add
 	return result_use_find(&code, return_address - m->m.bias, vector);
 }
 
-/* "calls.0", "state.lto_priv.1": the compiler's own endings are not in the variable's name. */
-static void variable_name(char *name)
+/*
+ * "calls.0", "state.lto_priv.1": the compiler's own endings are not in the variable's name; nor is where it is: it is
+ * known by its address.
+ */
+static const char *variable_name(char *symbol)
 {
-	char *dot = strchr(name, '.');
+	char *scope, *name = symbol, *end;
 
-	if (dot && dot != name)
-		*dot = '\0';
+	while ((scope = strstr(name, "::")))
+		name = scope + 2;
+	end = *name ? name + 1 + strcspn(name + 1, ".[") : name;
+	*end = '\0';
+	return name;
 }
 
-static struct wc_error *planner_variable(struct planner *p, uint64_t module, uint64_t address, const char *name,
-					 uint32_t *type)
+static struct wc_error *planner_variable(struct planner *p, uint64_t module, uint64_t address,
+					 const char *name, uint32_t *type)
 {
 	struct known_module *m = known_module_at(&p->modules, module);
-	scoped(freep) char *plain = demangle_or_copy(name);
+	scoped(freep) char *symbol = strdup(name);
 	const struct lldb_type *of = NULL;
 	const struct type_event *e;
 	struct wc_error *err;
 
 	*type = NO_TYPE;
-	if (!plain)
+	if (!symbol)
 		return &wc_enomem;
 	if (!m || !m->lldb)
 		return NULL;
-	variable_name(plain);
-	err = lldb_module_variable(m->lldb, plain, address - m->m.bias, &of);
+	err = lldb_module_variable(m->lldb, variable_name(symbol), address - m->m.bias, &of);
 	if (err || !of)
 		return err;
 	e = planner_types_of(&p->types, of, false);

@@ -96,7 +96,7 @@ struct planner_ops {
 	/* Finds what the code at @return_address does with a result in rax, with @vector in xmm0. */
 	enum result_use (*result_use)(struct planner *p, uint64_t return_address, bool vector);
 	/*
-	 * The type of the variable at @address, whose symbol is called @name, in the module that begins at @module:
+	 * The type of the variable at @address, whose symbol is called @name (demangled), in the module that begins at @module:
 	 * *@type is its id. NO_TYPE: nothing is known of it. NULL: no types of variables are known.
 	 */
 	struct wc_error *(*variable)(struct planner *p, uint64_t module, uint64_t address, const char *name,

@@ -24,7 +24,7 @@ struct changes_of_call {
 	uint64_t call;
 	struct word *word; /* by address */
 	size_t n, cap;
-	size_t nchanged; /* words */
+	size_t nchanged;   /* words */
 	uint8_t *pointees; /* as they go into the log */
 	size_t pointees_len;
 	bool left_out;
@@ -180,10 +180,9 @@ static size_t run_of(struct step_changes *c, const struct changes_of_call *of, s
 	const uint64_t address = of->word[i].address;
 	size_t k = i;
 
-	*ret = (struct members_run){ .of = g,
-				     .offset = (uint32_t)(address - g->start),
-				     .bytes = c->bytes,
-				     .changed = c->changed };
+	*ret = (struct members_run){
+		.of = g, .offset = (uint32_t)(address - g->start), .bytes = c->bytes, .changed = c->changed
+	};
 	for (; k < of->n && of->word[k].address == address + ret->len && of->word[k].address < g->end; k++) {
 		memcpy(c->bytes + ret->len, of->word[k].bytes, of->word[k].len);
 		memcpy(c->changed + ret->len, of->word[k].changed, of->word[k].len);

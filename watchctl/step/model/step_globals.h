@@ -18,7 +18,8 @@
 struct step_global {
 	uint64_t start, end; /* in the process */
 	uint64_t module;     /* where the module begins that has it */
-	const char *name;    /* as long as the step_globals: of each symbol of a file one, wherever it is loaded */
+	const char
+		*name; /* as long as the step_globals: of each symbol of a file one, wherever it is loaded */
 };
 
 struct globals_module;
@@ -27,8 +28,8 @@ struct globals_module;
 struct step_globals {
 	struct step_global *v; /* by address */
 	size_t n, cap;
-	size_t left_out;	 /* variables that the bound has no room for */
-	uint64_t left_out_bytes; /* of them */
+	size_t left_out;	       /* variables that the bound has no room for */
+	uint64_t left_out_bytes;       /* of them */
 	struct globals_module *module; /* that were read: files, each once */
 	size_t nmodules, modules_cap;
 };

@@ -21,10 +21,10 @@ struct split {
 	struct wc_error *err;
 };
 
-/* What lies at [at, end) of the variable, and has the path of the moment. */
+/* What lies at [at, end) of the variable, inside of what has the path of the moment and begins at @base. */
 struct part {
 	uint32_t id;
-	uint64_t at, end;
+	uint64_t at, end, base;
 };
 
 static const struct type_event *type_of(const struct split *s, uint32_t id)
@@ -98,10 +98,9 @@ static void put_leaf(struct split *s, const struct part *p, uint32_t size)
 
 	if (!has_changed(r, p->at, p->at + size))
 		return;
-	put(s, &(struct changed_member){ .path = s->path,
-					 .type = p->id,
-					 .bytes = r->bytes + (p->at - r->offset),
-					 .len = size });
+	put(s,
+	    &(struct changed_member){
+		    .path = s->path, .type = p->id, .bytes = r->bytes + (p->at - r->offset), .len = size });
 }
 
 static void split(struct split *s, const struct part *p);
@@ -142,19 +141,23 @@ static void split_bits(struct split *s, const struct type_member *m, uint64_t at
 	v = load_bits(bytes, m->bit_offset % 8, bits);
 	if (is_signed(type) && bits < 64 && v >> (bits - 1) & 1)
 		v |= ~0ull << bits;
-	put(s, &(struct changed_member){ .path = s->path,
-					 .type = m->type,
-					 .bytes = (const uint8_t *)&v,
-					 .len = type->size });
+	put(s, &(struct changed_member){
+		       .path = s->path, .type = m->type, .bytes = (const uint8_t *)&v, .len = type->size });
 }
 
 /* Objects */
+
+/* C++'s class without members, where others lie, too. */
+static bool is_empty(const struct type_event *type)
+{
+	return type->kind == TYPE_STRUCT && !type->nmembers && type->size == 1;
+}
 
 static uint32_t size_of(const struct split *s, const struct type_member *m)
 {
 	const struct type_event *type = type_of(s, m->type);
 
-	return type ? type->size : 0;
+	return type && !is_empty(type) ? type->size : 0;
 }
 
 /* The bytes that @m is in, from the beginning of its object. */
@@ -191,10 +194,11 @@ static void split_member(struct split *s, const struct type_member *m, const str
 	extent(s, m, &p.at, &p.end);
 	p.at += of->at;
 	p.end += of->at;
+	p.base = is_named ? p.at : of->base;
 	if (!has_changed(s->r, p.at, p.end) || (m->bit_size && !is_named))
 		return;
 	if (!append(s, &len, "%s%s", is_named ? "." : "", is_named ? m->name : "")) {
-		put_words(s, p.at, p.end, of->at);
+		put_words(s, p.at, p.end, of->base);
 		return;
 	}
 	if (m->bit_size)
@@ -221,13 +225,15 @@ static void split_hidden(struct split *s, const struct type_event *type, const s
 {
 	for (uint64_t at = 0; at + WORD <= type->size; at += WORD)
 		if (has_changed(s->r, p->at + at, p->at + at + WORD) && !is_covered(s, type, at))
-			put_words(s, p->at + at, p->at + at + WORD, p->at);
+			put_words(s, p->at + at, p->at + at + WORD, p->base);
 }
 
 static void split_struct(struct split *s, const struct type_event *type, const struct part *p)
 {
+	if (is_empty(type))
+		return;
 	if (!type->nmembers || type->nmembers == TYPE_MEMBERS_MAX) {
-		put_words(s, p->at, p->end, p->at); /* they are not known, or not all */
+		put_words(s, p->at, p->end, p->base); /* they are not known, or not all */
 		return;
 	}
 	for (uint32_t i = 0; i < type->nmembers; i++)
@@ -245,19 +251,19 @@ static void split_array(struct split *s, const struct type_event *type, const st
 		if (element && type->size && type->size <= TEXT_MAX && is_known(s->r, from, to))
 			put_leaf(s, p, type->size);
 		else
-			put_words(s, from, to, from);
+			put_words(s, from, to, p->base);
 		return;
 	}
 	if (!clip(s->r, &from, &to))
 		return;
 	for (uint64_t i = (from - p->at) / element->size; p->at + i * element->size < to; i++) {
 		const uint64_t at = p->at + i * element->size;
-		const struct part e = { .id = type->target, .at = at, .end = at + element->size };
+		const struct part e = { .id = type->target, .at = at, .end = at + element->size, .base = at };
 
 		if (e.end > p->end || !has_changed(s->r, e.at, e.end))
 			continue;
 		if (!append(s, &len, "[%llu]", (unsigned long long)i)) {
-			put_words(s, e.at, e.end, p->at);
+			put_words(s, e.at, e.end, p->base);
 			continue;
 		}
 		split(s, &e);
@@ -271,7 +277,7 @@ static void split(struct split *s, const struct part *p)
 
 	if (!type || !type->size || s->depth == DEPTH_MAX || type->kind == TYPE_UNION ||
 	    type->kind == TYPE_UNKNOWN) {
-		put_words(s, p->at, p->end, p->at);
+		put_words(s, p->at, p->end, p->base);
 		return;
 	}
 	s->depth++;
@@ -282,7 +288,7 @@ static void split(struct split *s, const struct part *p)
 	else if (type->size <= TEXT_MAX && is_known(s->r, p->at, p->at + type->size))
 		put_leaf(s, p, type->size);
 	else
-		put_words(s, p->at, p->end, p->at);
+		put_words(s, p->at, p->end, p->base);
 	s->depth--;
 }
 

@@ -35,8 +35,8 @@ struct members_run {
 
 struct changed_member {
 	const char *path; /* at most 255 characters */
-	uint32_t type;	  /* NO_TYPE: it is not known: words of 8 bytes from the beginning of the variable on */
-	uint32_t offset;  /* without a type, behind where @path begins */
+	uint32_t type; /* NO_TYPE: it is not known: words of 8 bytes from the beginning of the variable on */
+	uint32_t offset; /* without a type, behind where @path begins */
 	const uint8_t *bytes;
 	uint32_t len; /* with a type, its size */
 };

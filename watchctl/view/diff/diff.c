@@ -75,7 +75,6 @@ static struct wc_error *read_told_functions(struct loading *l)
 	return diff_told_read_functions(l->path, l->scope.by_name, l->scope.program, &l->told);
 }
 
-/* Each loads with what the other records, where that is known. */
 /* Words and members are not compared with each other. */
 static unsigned int changes_of_both(unsigned int a, unsigned int b)
 {
@@ -84,6 +83,7 @@ static unsigned int changes_of_both(unsigned int a, unsigned int b)
 	return (a ^ b) & RECORDING_CHANGED_MEMBERS ? both & ~RECORDING_CHANGED_DATA : both;
 }
 
+/* Each loads with what the other records, where that is known. */
 static struct wc_error *read_told(struct loading *a, struct loading *b)
 {
 	struct wc_error *err = diff_told_read(a->path, &a->told);

@@ -37,14 +37,18 @@ static const struct diff_type *type_of(const struct diff_canon *c, const struct 
 static void put_data(struct diff_canon *c, const struct diff_type *type, const uint8_t *bytes, uint32_t len,
 		     struct diff_tokens *k)
 {
-	const struct call_value v = { .state = VALUE_OK, .bytes = bytes, .size = len, .to_state = VALUE_NONE };
+	const struct call_value v = {
+		.state = VALUE_OK, .bytes = bytes, .size = len, .to_state = VALUE_NONE
+	};
+
+	const bool no_pointee = k->no_pointee;
 
 	k->no_pointee = true;
 	if (type)
 		diff_canon_put(c, type, &v, 0, false, k);
 	else
 		diff_canon_put_words(c, bytes, len, k);
-	k->no_pointee = false;
+	k->no_pointee = no_pointee;
 }
 
 /* As the canon wants them: which bytes were not written. */
@@ -265,7 +269,8 @@ bool diff_changes_compare(struct diff_detail *a, struct diff_detail *b, const st
 
 /* Texts */
 
-static void member_text(const struct step_values *values, const struct memory_change *c, char *buf, size_t cap)
+static void member_text(const struct step_values *values, const struct memory_change *c, char *buf,
+			size_t cap)
 {
 	const struct return_extra e = { .kind = RETURN_MEMBER, .bytes = c->bytes, .len = c->len };
 

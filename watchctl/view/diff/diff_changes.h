@@ -24,9 +24,9 @@ struct memory_change {
 	char *object; /* is_data: its name, or a member's path */
 	uint32_t offset;
 	const struct diff_type *type; /* of a member; else NULL */
-	struct call_value v;	/* not is_data: the parameter's value, with what it points to now */
-	const uint8_t *changed; /* as return_extra's */
-	const uint8_t *bytes;	/* is_data: a word, or the value of a member, @len of them */
+	struct call_value v;	      /* not is_data: the parameter's value, with what it points to now */
+	const uint8_t *changed;	      /* as return_extra's */
+	const uint8_t *bytes;	      /* is_data: a word, or the value of a member, @len of them */
 	uint32_t len;
 	char *text; /* made by diff_changes_texts(); else NULL */
 	bool differs;

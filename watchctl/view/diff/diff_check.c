@@ -154,6 +154,17 @@ static struct wc_error *check_compact(struct diff_result *r, const struct diff_o
 	return note_alone(r, r->a, r->b) && note_alone(r, r->b, r->a) ? NULL : &wc_enomem;
 }
 
+static struct wc_error *note_changes(struct diff_result *r, unsigned int a, unsigned int b)
+{
+	if (!(a & b & RECORDING_CHANGED_DATA) || !((a ^ b) & RECORDING_CHANGED_MEMBERS))
+		return NULL;
+	return diff_note(r,
+			 "one log has what calls change in variables by words, as older versions of watchctl "
+			 "record it, the other by members: that is not compared")
+		       ? NULL
+		       : &wc_enomem;
+}
+
 static struct wc_error *check_recordings(struct diff_result *r, const struct diff_options *o)
 {
 	const struct diff_side *a = r->a, *b = r->b;
@@ -190,7 +201,7 @@ static struct wc_error *check_recordings(struct diff_result *r, const struct dif
 	if (differ(a->stepper, b->stepper) &&
 	    !diff_note(r, "the movers differ: %s, %s", a->stepper, b->stepper))
 		return &wc_enomem;
-	return NULL;
+	return note_changes(r, a->own_changes, b->own_changes);
 }
 
 /* The innermost call that was open at the end, of the first thread that has one; NULL: none. */

@@ -180,6 +180,7 @@ static struct wc_error *on_process(struct diff_side *s, const struct process_eve
 static struct wc_error *on_recording(struct diff_side *s, const struct recording_event *r)
 {
 	s->has_recording = true;
+	s->own_changes = r->changes;
 	s->inputs.recorded = (enum recording_inputs)r->inputs;
 	return keep_text(&s->range, r->range) && keep_text(&s->filters, r->filters) &&
 			       keep_text(&s->stepper, r->stepper) && keep_text(&s->planner, r->planner)

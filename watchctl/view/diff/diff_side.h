@@ -165,7 +165,7 @@ struct diff_side {
 	uint64_t calls, events, accesses, captures, summaries, lost;
 	uint64_t left_out; /* calls outside of the scope, or masked */
 	bool has_recording;
-	unsigned int changes; /* RECORDING_CHANGED_: what both logs have */
+	unsigned int changes, own_changes; /* RECORDING_CHANGED_: what both logs have, and what it has */
 	struct diff_inputs inputs;
 	uint32_t occurrences;
 	enum range_what end; /* how the last occurrence ended; 0: not reported */
