@@ -1,6 +1,7 @@
 """Changes of variables whose types are known are those of their members, with their types; else those of words."""
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -31,9 +32,12 @@ def objects(*args):
 
 
 def changes_of(log):
-    """Function -> {label: value}, of functions that change anything"""
+    """
+    Function -> {label: value}, of functions that change anything. The compiler's numbers of static variables are left
+    out, and what pointers point to.
+    """
     events = [o for o in objects("report", "--json", "--events", log)[1] if o["type"] == "return"]
-    return {e["function"]: {c["name"]: c["value"].split("  ")[0].split(" <")[0] for c in e["changes"]}
+    return {e["function"]: {re.sub(r"\.\d+(?=\.|$)", "", c["name"]): c["value"].split("  ")[0].split(" <")[0] for c in e["changes"]}
             for e in events if e.get("changes")}
 
 

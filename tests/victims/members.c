@@ -55,6 +55,8 @@ static char line[600];
 static const char *const faults[] = { "none", "table[2].count", "state.mode", "second.name" };
 enum { NONE, COUNT, MODE, NAME, FAULTS };
 static int fault;
+static short *counts; /* of a static variable of a function; and the other */
+static double *ratio;
 
 __attribute__((noinline)) void set_table(void)
 {
@@ -111,6 +113,26 @@ __attribute__((noinline)) void set_holder(void)
 	holder.nameless = 33;
 }
 
+/* Of functions; the second one is in a block of its own, and has the name of the first. */
+__attribute__((noinline)) void set_statics(void)
+{
+	static struct {
+		float ratio;
+		short counts[2];
+	} local;
+
+	local.counts[1] = -2;
+	counts = local.counts;
+	{
+		static struct {
+			double ratio;
+		} local;
+
+		local.ratio = 1.5;
+		ratio = &local.ratio;
+	}
+}
+
 /* Too long for one text: only the words that are changed. */
 __attribute__((noinline)) void set_line(void)
 {
@@ -129,6 +151,7 @@ __attribute__((noinline)) void watched(void)
 	set_padding();
 	set_holder();
 	set_line();
+	set_statics();
 	set_mine();
 	set_theirs();
 }
@@ -165,6 +188,10 @@ static void say(void)
 	printf("set_holder holder.either %d\n", holder.either.number);
 	printf("set_holder holder.nameless %d\n", holder.nameless);
 	printf("set_line line+304 %d\n", 'x' | 'y' << 8 | 'z' << 16);
+	printf("set_statics local.counts[1] %d\n", counts[1]);
+	printf("set_statics local.ratio %g\n", *ratio);
+	printf("set_statics counts %p\n", (void *)counts);
+	printf("set_statics ratio %p\n", (void *)ratio);
 	printf("set_mine twin.first %d\n", twin.first);
 	printf("set_mine twin.second \"%s\"\n", twin.second);
 	say_theirs();

@@ -14,6 +14,7 @@
 #include "watchctl/code/dwarf/dwarf_names.h"
 #include "watchctl/code/dwarf/dwarf_unit.h"
 #include "watchctl/code/dwarf/param_class.h"
+#include "watchctl/code/dwarf/static_owner.h"
 #include "watchctl/code/elf/elffile.h"
 #include "watchctl/code/regs.h"
 
@@ -24,6 +25,7 @@
 struct param_places {
 	struct elffile *file;
 	struct dwarf_names *names;
+	struct static_owners *statics; /* NULL: not asked for yet */
 };
 
 struct param_places *param_places_new(const struct module *m)
@@ -45,9 +47,21 @@ void param_places_free(struct param_places *p)
 {
 	if (!p)
 		return;
+	static_owners_free(p->statics);
 	dwarf_names_free(p->names);
 	elffile_free(p->file);
 	free(p);
+}
+
+bool param_places_static(struct param_places *p, uint64_t vaddr, uint64_t *function)
+{
+	*function = 0;
+	if (!p->statics)
+		p->statics = static_owners_new(p->file);
+	if (!p->statics)
+		return false;
+	static_owners_find(p->statics, vaddr, function);
+	return true;
 }
 
 /* A description, or a part of one up to DW_OP_piece. */

@@ -85,4 +85,10 @@ void param_places_free(struct param_places *p); /* accepts NULL */
  * live as long as @p. */
 bool param_places_find(struct param_places *p, uint64_t vaddr, struct function_places *ret);
 
+/*
+ * *@function: the first instruction of the function that declares the static variable at @vaddr; 0: none is known. The
+ * first question reads all debug information. False: no memory.
+ */
+bool param_places_static(struct param_places *p, uint64_t vaddr, uint64_t *function);
+
 #endif

@@ -376,20 +376,52 @@ static bool is_declared_in_c(SBValue variable)
 	return n > 2 && !strcmp(file + n - 2, ".c");
 }
 
+static const struct lldb_type *type_at(struct lldb_module *m, SBValueList variables, uint64_t address)
+{
+	uint32_t n = variables.GetSize();
+
+	for (uint32_t i = 0; i < n; i++) {
+		SBValue variable = variables.GetValueAtIndex(i);
+
+		if (variable.GetAddress().GetFileAddress() == address)
+			return lldb_module_type(m, variable.GetType(), is_declared_in_c(variable));
+	}
+	return nullptr;
+}
+
 struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, uint64_t address,
 				      const struct lldb_type **ret)
 {
 	return lldb_guarded([&]() -> struct wc_error * {
-		SBValueList found = m->module.FindGlobalVariables(m->session->target, name, SAME_NAME_MAX);
-		uint32_t n = found.GetSize();
+		*ret = type_at(m, m->module.FindGlobalVariables(m->session->target, name, SAME_NAME_MAX),
+			       address);
+		return nullptr;
+	});
+}
 
-		*ret = nullptr;
-		for (uint32_t i = 0; i < n && !*ret; i++) {
-			SBValue variable = found.GetValueAtIndex(i);
+/* In @block, and in those inside of it. */
+static const struct lldb_type *static_in(struct lldb_module *m, lldb::SBBlock block, uint64_t address)
+{
+	const struct lldb_type *type =
+		type_at(m, block.GetVariables(m->session->target, false, false, true), address);
+	lldb::SBBlock inner = block.GetFirstChild();
 
-			if (variable.GetAddress().GetFileAddress() == address)
-				*ret = lldb_module_type(m, variable.GetType(), is_declared_in_c(variable));
-		}
+	while (!type && inner.IsValid()) {
+		type = static_in(m, inner, address);
+		inner = inner.GetSibling();
+	}
+	return type;
+}
+
+struct wc_error *lldb_module_static(struct lldb_module *m, uint64_t function, uint64_t address,
+				    const struct lldb_type **ret)
+{
+	return lldb_guarded([&]() -> struct wc_error * {
+		lldb::SBSymbolContext at = m->module.ResolveSymbolContextForAddress(
+			m->module.ResolveFileAddress(function), lldb::eSymbolContextFunction);
+		lldb::SBFunction of = at.GetFunction();
+
+		*ret = of.IsValid() ? static_in(m, of.GetBlock(), address) : nullptr;
 		return nullptr;
 	});
 }

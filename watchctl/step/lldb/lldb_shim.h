@@ -87,6 +87,10 @@ struct wc_error *lldb_module_function(struct lldb_module *m, uint64_t address,
 struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, uint64_t address,
 				      const struct lldb_type **ret);
 
+/* The same of one that is declared in the function whose code holds @function. */
+struct wc_error *lldb_module_static(struct lldb_module *m, uint64_t function, uint64_t address,
+				    const struct lldb_type **ret);
+
 struct lldb_member {
 	const char *name; /* "": base class, or anonymous */
 	const struct lldb_type *type;

@@ -44,6 +44,13 @@ struct wc_error *lldb_module_variable(struct lldb_module *m, const char *name, u
 	return NULL;
 }
 
+struct wc_error *lldb_module_static(struct lldb_module *m, uint64_t function, uint64_t address,
+				    const struct lldb_type **ret)
+{
+	*ret = NULL;
+	return NULL;
+}
+
 const struct lldb_type_info *lldb_type_info(const struct lldb_type *t)
 {
 	static const struct lldb_type_info unknown = { .kind = TYPE_UNKNOWN };

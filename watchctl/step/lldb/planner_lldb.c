@@ -374,6 +374,20 @@ static const char *variable_name(char *symbol)
 	return name;
 }
 
+/* LLDB finds those of functions in their functions alone. */
+static struct wc_error *find_variable(struct known_module *m, uint64_t vaddr, const char *name,
+				      const struct lldb_type **ret)
+{
+	struct wc_error *err = lldb_module_variable(m->lldb, name, vaddr, ret);
+	uint64_t function;
+
+	if (err || *ret || !m->places)
+		return err;
+	if (!param_places_static(m->places, vaddr, &function))
+		return &wc_enomem;
+	return function ? lldb_module_static(m->lldb, function, vaddr, ret) : NULL;
+}
+
 static struct wc_error *planner_variable(struct planner *p, uint64_t module, uint64_t address,
 					 const char *name, uint32_t *type)
 {
@@ -388,7 +402,7 @@ static struct wc_error *planner_variable(struct planner *p, uint64_t module, uin
 		return &wc_enomem;
 	if (!m || !m->lldb)
 		return NULL;
-	err = lldb_module_variable(m->lldb, variable_name(symbol), address - m->m.bias, &of);
+	err = find_variable(m, address - m->m.bias, variable_name(symbol), &of);
 	if (err || !of)
 		return err;
 	e = planner_types_of(&p->types, of, false);
