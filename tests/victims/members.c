@@ -52,8 +52,9 @@ static struct state state, second = { .name = "0123456789abcdefgh-jkl" };
 static struct holder holder;
 static double total;
 static char line[600];
-static const char *const faults[] = { "none", "table[2].count", "state.mode", "second.name" };
-enum { NONE, COUNT, MODE, NAME, FAULTS };
+static int many[500];
+static const char *const faults[] = { "none", "table[2].count", "state.mode", "second.name", "many[499]" };
+enum { NONE, COUNT, MODE, NAME, MANY, FAULTS };
 static int fault;
 static short *counts; /* of a static variable of a function; and the other */
 static double *ratio;
@@ -113,6 +114,13 @@ __attribute__((noinline)) void set_holder(void)
 	holder.nameless = 33;
 }
 
+/* More than what is changed otherwise takes. */
+__attribute__((noinline)) void set_many(void)
+{
+	for (int i = 0; i < 500; i++)
+		many[i] = i + 1 + (fault == MANY && i == 499);
+}
+
 /* Of functions; the second one is in a block of its own, and has the name of the first. */
 __attribute__((noinline)) void set_statics(void)
 {
@@ -152,6 +160,7 @@ __attribute__((noinline)) void watched(void)
 	set_holder();
 	set_line();
 	set_statics();
+	set_many();
 	set_mine();
 	set_theirs();
 }
@@ -192,6 +201,7 @@ static void say(void)
 	printf("set_statics local.ratio %g\n", *ratio);
 	printf("set_statics counts %p\n", (void *)counts);
 	printf("set_statics ratio %p\n", (void *)ratio);
+	printf("set_many many[499] %d\n", many[499]);
 	printf("set_mine twin.first %d\n", twin.first);
 	printf("set_mine twin.second \"%s\"\n", twin.second);
 	say_theirs();

@@ -61,7 +61,7 @@ struct step_recorder {
 	size_t nuntyped, untyped_cap;
 	uint64_t now;
 	struct step_tally totals;
-	uint8_t values[STEP_VALUES_MAX];
+	uint8_t values[CALL_VALUES_MAX]; /* of a call, or of a return with what the call has changed */
 };
 
 struct step_recorder *step_recorder_new(const struct planner_ops *ops, struct planner *planner,
