@@ -252,6 +252,17 @@ static bool put_scalars(struct abi_layout *l, const struct lldb_type *type, uint
 	}
 }
 
+/*
+ * LLDB leaves out bit fields that it finds fault with: of a record in registers, each of them holds something, unless
+ * it is as large for its alignment alone.
+ */
+static bool lacks_members(const struct lldb_type_info *info, const struct param_type_facts *facts,
+			  const struct abi_layout *l)
+{
+	return info->size > 8 && info->size <= 16 && facts->align < 16 && !l->in_memory && info->nmembers &&
+	       (l->class[0] == ABI_NO_CLASS || l->class[1] == ABI_NO_CLASS);
+}
+
 bool planner_types_layout(const struct lldb_type *type, const struct param_type_facts *facts,
 			  struct abi_layout *ret)
 {
@@ -265,6 +276,8 @@ bool planner_types_layout(const struct lldb_type *type, const struct param_type_
 	if (facts && facts->is_quad)
 		abi_put(ret, ABI_SCALAR_FLOAT, 0, 16);
 	else if (!ret->by_reference && !put_scalars(ret, type, 0, 0))
+		return false;
+	if (is_record && !ret->by_reference && lacks_members(info, facts, ret))
 		return false;
 	/* Of those that large, only what is one vector could be in registers: see put_array(). */
 	if (is_record && info->size > 16)
