@@ -129,10 +129,11 @@ void step_pointees_end(struct step_pointees *p, uint64_t call, const struct fetc
 bool step_pointees_frees(const char *name)
 {
 	static const char *const names[] = {
-		"free",	  "cfree", "realloc", "reallocarray", "operator delete(", "operator delete[](",
-		"_ZdlPv", "_ZdaPv"
+		"free",		"cfree",	    "realloc",		  "reallocarray", "fclose",
+		"pclose",	"closedir",	    "freeaddrinfo",	  "freeifaddrs",  "freelocale",
+		"operator delete(", "operator delete[](", "_ZdlPv",	  "_ZdaPv",
 	};
-	const size_t exact = 4;
+	const size_t exact = 10;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (i < exact ? strcmp(name, names[i]) == 0 : strncmp(name, names[i], strlen(names[i])) == 0)
@@ -147,7 +148,7 @@ void step_pointees_drop(struct step_pointees *p, uint64_t address)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct kept_pointee *k = &p->v[i];
 
-		if (k->pointer < address + ALLOCATORS_BYTES && k->pointer + k->len > address)
+		if (k->pointer < address + ALLOCATORS_BYTES && k->pointer + (k->len ? k->len : 1) > address)
 			free(k->bytes);
 		else
 			p->v[kept++] = *k;

@@ -175,10 +175,10 @@ static void put_address(const struct walk *w, uint64_t v, bool typed)
 static void put_integer(const struct walk *w, const struct diff_type *t, uint64_t v, uint32_t size,
 			const uint8_t *at)
 {
-	bool weak = t->is_time || (w->may_be_unset && at && is_residue(w, at));
+	bool weak = t->is_moving || (w->may_be_unset && at && is_residue(w, at));
 	uintptr_t task;
 
-	if (size == 8 && !t->is_time && diff_space_kind(&w->c->space, v, false) > PLACE_NONE) {
+	if (size == 8 && !t->is_moving && diff_space_kind(&w->c->space, v, false) > PLACE_NONE) {
 		put_address(w, v, false);
 		return;
 	}
@@ -291,7 +291,7 @@ static void put_parts(struct walk *w, const struct diff_type *t, const uint8_t *
 	if (w->depth == DEPTH_MAX)
 		return;
 	w->depth++;
-	w->weak |= t->is_time;
+	w->weak |= t->is_moving;
 	if (t->e.kind == TYPE_ARRAY)
 		put_array(w, t, p, size);
 	for (i = 0; t->e.kind == TYPE_STRUCT && i < t->e.nmembers; i++)
@@ -418,7 +418,7 @@ static void put_pointee(struct walk *w, const struct diff_type *t, const struct 
 	uint32_t len = v->to_len;
 
 	w->is_pointee = true;
-	w->weak |= t->is_time;
+	w->weak |= t->is_moving;
 	if (v->to_state != VALUE_OK && v->to_state != VALUE_CUT) {
 		put_mark(w, !t->to_const, MARK_STATE, v->to_state, v->to_state);
 		return;
@@ -454,7 +454,7 @@ void diff_canon_put_after(struct diff_canon *c, const struct diff_type *t, const
 			  .base = v->to,
 			  .base_len = len,
 			  .is_pointee = true,
-			  .weak = t->is_time,
+			  .weak = t->is_moving,
 			  .unset = ret->unset,
 			  .after = true };
 
@@ -580,12 +580,13 @@ static void read_name(struct diff_type *t)
 	static const char *const times[] = { "time_t",	"__time_t",  "clock_t",	    "__clock_t", "timespec",
 					     "timeval", "itimerval", "itimerspec",  "tm",	 "timex",
 					     "rusage",	"tms",	     "suseconds_t", NULL };
+	static const char *const files[] = { "ino_t", "__ino_t", "ino64_t", "__ino64_t", NULL };
 	static const char *const pids[] = { "pid_t", "__pid_t", "pthread_t", NULL };
 	const char *name = t->e.name, *star;
 
 	if (!name)
 		return;
-	t->is_time = names_any(name, times);
+	t->is_moving = names_any(name, times) || names_any(name, files);
 	t->is_pid = names_any(name, pids);
 	star = strrchr(name, t->e.kind == TYPE_POINTER && !strchr(name, '*') ? '&' : '*');
 	t->to_const = star && is_const(name, (size_t)(star - name));
@@ -599,7 +600,7 @@ static void read_target(struct diff_canon *c, struct diff_type *t)
 	if ((t->e.kind == TYPE_POINTER || t->e.kind == TYPE_STRING) && target && target->e.name)
 		t->to_const |= is_const(target->e.name, strlen(target->e.name));
 	if (t->e.kind == TYPE_POINTER && target)
-		t->is_time |= target->is_time;
+		t->is_moving |= target->is_moving;
 }
 
 bool diff_canon_add_type(struct diff_canon *c, const struct type_event *from)

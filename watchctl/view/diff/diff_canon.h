@@ -18,7 +18,7 @@ struct diff_type {
 	struct trace_event *event;
 	struct type_event e; /* of @event */
 	bool to_const;	     /* what it points to is not to be changed through it */
-	bool is_time;	     /* time_t, struct timespec ...: differs by nature */
+	bool is_moving;	     /* times, numbers of files: others in any two runs */
 	bool is_pid;
 	struct diff_type *older; /* which had its id before */
 };
@@ -29,6 +29,7 @@ struct diff_type {
 #define CANON_PARAMS_NOISE 8u /* srandom(): its seed is made of times and process ids */
 #define CANON_MEMORY 16u      /* memcmp(): bytes that are not known, often in an order that addresses make */
 #define CANON_RESULT_PID 4u   /* fork() */
+#define CANON_FILLS_NOISE 32u /* stat(): leaves times and numbers of files in what it is given */
 
 #define CANON_NEAR_TYPES 1024u
 

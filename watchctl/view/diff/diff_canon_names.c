@@ -113,6 +113,16 @@ static const char *const allocators[] = {
 	"strdup",	 "strndup",	  "valloc",	    "wcsdup",
 };
 
+static const char *const fills_noise[] = {
+	"__fxstat",    "__fxstat64", "__fxstatat",   "__fxstatat64",   "__lxstat",	"__lxstat64",
+	"__xstat",     "__xstat64",  "adjtimex",     "arc4random_buf", "clock_gettime", "fstat",
+	"fstat64",     "fstatat",    "fstatat64",    "fstatfs",	       "fstatfs64",	"fstatvfs",
+	"fstatvfs64",  "getentropy", "getrandom",    "getrusage",      "gettimeofday",	"gmtime_r",
+	"localtime_r", "lstat",	     "lstat64",	     "nanosleep",      "stat",		"stat64",
+	"statfs",      "statfs64",   "statvfs",	     "statvfs64",      "statx",		"sysinfo",
+	"time",	       "times",	     "timespec_get", "wait3",	       "wait4",
+};
+
 static const char *const creators[] = {
 	"clone", "clone3", "pthread_create", "std::thread::_M_start_thread", "thrd_create",
 };
@@ -134,6 +144,7 @@ unsigned int diff_canon_flags(const char *name, bool over)
 {
 	return (over ? CANON_OVER : 0) | (is_one_of(name, noise, COUNT(noise)) ? CANON_RESULT_NOISE : 0) |
 	       (over && is_one_of(name, memory, COUNT(memory)) ? CANON_MEMORY : 0) |
+	       (over && is_one_of(name, fills_noise, COUNT(fills_noise)) ? CANON_FILLS_NOISE : 0) |
 	       (is_one_of(name, seeded, COUNT(seeded)) ? CANON_PARAMS_NOISE : 0) |
 	       (is_one_of(name, pids, COUNT(pids)) ? CANON_RESULT_PID : 0);
 }

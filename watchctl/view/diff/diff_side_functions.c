@@ -82,6 +82,21 @@ static bool is_called(const char *pattern, const struct diff_function *f)
 	return pattern && diff_name_matches(pattern, strlen(pattern), f->e.name);
 }
 
+/* An int, or the like, that is a length by its name: "len", "key_length". */
+static bool is_length(const struct function_param *p, const struct type_event *type)
+{
+	static const char *const names[] = { "len", "length", "size", "nbytes" };
+	const char *end = p->name ? strrchr(p->name, '_') : NULL, *word = end ? end + 1 : p->name;
+	size_t i;
+
+	if (!word || (type->kind != TYPE_SIGNED && type->kind != TYPE_UNSIGNED))
+		return false;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(word, names[i]))
+			return true;
+	return false;
+}
+
 /*
  * A text and a size behind it, with other texts between at most: it need not end with a NUL byte, and what
  * was recorded behind its end is somebody else's.
@@ -91,9 +106,12 @@ static uint8_t length_of(const struct diff_function *f, uint32_t i)
 	uint32_t k;
 
 	for (k = i; k < f->e.nparams && k <= i + 2 && f->param[k]; k++) {
-		if (f->param[k]->e.kind == TYPE_UNSIGNED && f->param[k]->e.size == 8)
+		const struct type_event *type = &f->param[k]->e;
+
+		if ((type->kind == TYPE_UNSIGNED && type->size == 8) ||
+		    (f->e.param && is_length(&f->e.param[k], type)))
 			return k > i ? (uint8_t)(k + 1) : 0;
-		if (f->param[k]->e.kind != TYPE_STRING)
+		if (type->kind != TYPE_STRING)
 			return 0;
 	}
 	return 0;
@@ -128,6 +146,7 @@ static bool fill_in(struct loader *l, struct diff_function *f)
 	f->is_to = is_called(l->scope->to, f);
 	if (l->scope->masks)
 		f->masked = diff_masks_of(l->scope->masks, &f->e);
+	f->masked.changes |= (f->canon & CANON_FILLS_NOISE) != 0;
 	if (l->scope->other) {
 		f->is_alone = diff_told_lacks(l->scope->other, f->identity, &f->e, l->scope->program);
 		f->no_values = diff_told_values_differ(l->scope->other, f->identity, &f->e);
@@ -181,9 +200,10 @@ static void cut_to_length(struct call_value *text, const struct call_value *leng
 {
 	uint64_t n = 0;
 
-	if (length->state != VALUE_OK || length->size != sizeof(n))
+	if (length->state != VALUE_OK || (length->size != 8 && length->size != 4))
 		return;
-	memcpy(&n, length->bytes, sizeof(n));
+	/* A negative one is larger than any text. */
+	memcpy(&n, length->bytes, length->size);
 	if (n < text->to_len) {
 		text->to_len = (uint32_t)n;
 		text->to_state = VALUE_OK;
