@@ -25,6 +25,16 @@ def first_report(objects):
     return proof.first_difference(objects)
 
 
+def named(difference):
+    """The functions that a report leads to: of its calls, of where they are made, and where in the code the runs part."""
+    names = seeded.involved(difference)
+    if difference["kind"] == "calls" and difference.get("good"):
+        names |= seeded.involved({"good": difference["good"]})
+    branches = difference.get("parts_at", {}).get("branches", [])
+    names |= {seeded.plain(f.get("function")) for branch in branches for f in branch}
+    return names | {seeded.plain(f["function"]) for f in difference.get("inlined", [])}
+
+
 class Calls:
     """The calls of a log, in the order in which they began."""
 
@@ -74,7 +84,7 @@ def judge(good_log, bad_log, faulty, callers):
     first = first_report(objects)
     if not first:
         return ("cannot tell" if status == 3 else "none"), "no difference"
-    text = f"{first['text']} (in {', '.join(sorted(seeded.involved(first)))})"
-    if faulty & seeded.involved(first):
+    text = f"{first['text']} (in {', '.join(sorted(named(first)))})"
+    if faulty & named(first):
         return RIGHT, text
     return miss(first, objects, faulty, callers, {"good": good_log, "bad": bad_log}), text

@@ -13,6 +13,7 @@
 #include "watchctl/view/diff/diff_compare.h"
 #include "watchctl/view/diff/diff_detail.h"
 #include "watchctl/view/diff/diff_marks.h"
+#include "watchctl/view/diff/diff_parting.h"
 
 struct diff_options {
 	const char *const *good;
@@ -47,6 +48,7 @@ struct diff_story {
 	bool is_input;	  /* it is one itself: what came in is what differs */
 	bool has_input;
 	struct diff_detail input_a, input_b; /* the nearest one before whose result differs */
+	struct diff_parting parting;
 	bool unseen; /* of weak values: what differs is in which allocation a pointer leads to */
 };
 

@@ -211,6 +211,51 @@ static void put_thread(struct out *o, uint32_t pair)
 		json_bool(&o->j, "signals", true);
 }
 
+static bool put_branch(struct out *o, struct diff_side *side, uint64_t branch)
+{
+	struct diff_stack at = { .v = &branch, .n = 1 };
+	scoped(freep) struct diff_frame *frames = NULL;
+	size_t n, i;
+
+	if (!diff_frames(side, &at, true, &frames, &n))
+		return false;
+	json_open(&o->j, NULL, '[');
+	for (i = 0; i < n; i++)
+		put_frame(&o->j, NULL, &frames[i]);
+	json_close(&o->j, ']');
+	return true;
+}
+
+static bool put_parting(struct out *o, const struct diff_parting *p)
+{
+	bool ok = true;
+	size_t i;
+
+	if (p->nbranches) {
+		json_open(&o->j, "parts_at", '{');
+		json_text(&o->j, "run", p->in_good ? "good" : "bad");
+		json_open(&o->j, "branches", '[');
+		for (i = 0; ok && i < p->nbranches; i++)
+			ok = put_branch(o, p->in_good ? o->r->a : o->r->b, p->branch[i]);
+		json_close(&o->j, ']');
+		json_number(&o->j, "more", p->more);
+		json_close(&o->j, '}');
+	}
+	if (!p->ninlined)
+		return ok;
+	json_open(&o->j, "inlined", '[');
+	for (i = 0; i < p->ninlined; i++) {
+		json_open(&o->j, NULL, '{');
+		json_text(&o->j, "function", p->inlined[i].function);
+		put_text(&o->j, "file", p->inlined[i].file);
+		if (p->inlined[i].line)
+			json_number(&o->j, "line", p->inlined[i].line);
+		json_close(&o->j, '}');
+	}
+	json_close(&o->j, ']');
+	return ok;
+}
+
 static bool put_story(struct out *o, const char *class, const struct diff_story *s)
 {
 	char text[WORDS_MAX];
@@ -234,6 +279,8 @@ static bool put_story(struct out *o, const char *class, const struct diff_story 
 		ok = put_call(o, "good", &s->a, &s->stack_a);
 	if (ok && s->has_b)
 		ok = put_call(o, "bad", &s->b, &s->stack_b);
+	if (ok)
+		ok = put_parting(o, &s->parting);
 	json_open(&o->j, "before", '[');
 	for (i = s->nbefore; ok && i-- > 0;)
 		ok = put_call(o, NULL, &s->before[i], NULL);

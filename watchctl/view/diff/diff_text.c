@@ -245,6 +245,46 @@ static void print_place(struct diff_text *t, const struct diff_story *s)
 		line(t, "  ", text);
 }
 
+/* One, with the functions that it is inlined into. */
+static bool print_branch(struct diff_text *t, struct diff_side *side, uint64_t branch)
+{
+	struct diff_stack at = { .v = &branch, .n = 1 };
+	scoped(freep) struct diff_frame *frames = NULL;
+	char text[CELL_TEXT * 2];
+	size_t n, i;
+
+	if (!diff_frames(side, &at, true, &frames, &n))
+		return false;
+	for (i = 0; i < n; i++) {
+		diff_frame_text(&frames[i], text, sizeof(text));
+		line(t, i ? "      in " : "    ", text);
+	}
+	return true;
+}
+
+/* Where the runs part, and which inlined functions may have made a difference. */
+static bool print_parting(struct diff_text *t, const struct diff_story *s)
+{
+	const struct diff_parting *p = &s->parting;
+	char text[CELL_TEXT * 2 + 32];
+	size_t i;
+
+	if (p->nbranches) {
+		diff_parting_text(p, text, sizeof(text));
+		line(t, "  ", text);
+	}
+	for (i = 0; i < p->nbranches; i++)
+		if (!print_branch(t, p->in_good ? t->r->a : t->r->b, p->branch[i]))
+			return false;
+	if (p->ninlined)
+		line(t, "  ", "inlined functions in the code between the last that agrees and this");
+	for (i = 0; i < p->ninlined; i++) {
+		diff_inlined_text(&p->inlined[i], text, sizeof(text));
+		line(t, "    ", text);
+	}
+	return true;
+}
+
 static void print_before(struct diff_text *t, const struct diff_story *s)
 {
 	char text[ROWS_TEXT];
@@ -316,7 +356,7 @@ static bool print_story(struct diff_text *t, const char *title, const struct dif
 		print_unmatched(t, s);
 	else
 		print_values(t, &s->a, &s->b);
-	if (!print_stacks(t, s))
+	if (!print_parting(t, s) || !print_stacks(t, s))
 		return false;
 	print_before(t, s);
 	print_input(t, s);

@@ -350,6 +350,30 @@ void diff_no_before_text(const struct diff_result *r, const struct diff_story *s
 			 s->ended == 1 ? "it does not agree" : "none of them agrees");
 }
 
+void diff_parting_text(const struct diff_parting *p, char *buf, size_t cap)
+{
+	const char *run = p->in_good ? "good" : "bad";
+
+	if (p->nbranches == 1)
+		snprintf(buf, cap, "the runs part at this branch of the %s run's code", run);
+	else if (p->more)
+		snprintf(buf, cap,
+			 "the runs part at one of these branches of the %s run's code, or of %" PRIu64
+			 " more",
+			 run, p->more);
+	else
+		snprintf(buf, cap, "the runs part at one of these branches of the %s run's code", run);
+}
+
+void diff_inlined_text(const struct diff_inlined *i, char *buf, size_t cap)
+{
+	char name[NAME_TEXT], source[300];
+
+	utf8_clean(i->function, name, sizeof(name));
+	text_source(i->file, i->line, source, sizeof(source));
+	snprintf(buf, cap, "%s%s%s", name, source[0] ? "  " : "", source);
+}
+
 /* Stacks */
 
 static bool add_frames(struct diff_side *s, uint64_t address, bool exact, struct diff_frame **v, size_t *n,

@@ -42,6 +42,12 @@ void diff_numbers_text(const struct diff_story *s, char *buf, size_t cap);
 /* "thread 2 (worker)" */
 void diff_thread_text(const struct diff_threads *p, uint32_t pair, char *buf, size_t cap);
 
+/* "the runs part at a branch": the heading of what lists them. */
+void diff_parting_text(const struct diff_parting *p, char *buf, size_t cap);
+
+/* "gser  tot_info.c:95" */
+void diff_inlined_text(const struct diff_inlined *i, char *buf, size_t cap);
+
 /* A frame of a stack, where inlined functions have frames of their own. */
 struct diff_frame {
 	const struct location *location; /* lives as long as the side */
