@@ -156,6 +156,18 @@ def test_only_and_depth_record_less(requests, tmp_path):
     assert names == {"handle"}
 
 
+@pytest.mark.parametrize("stepper", ["ptrace", "patch", "lldb"])
+def test_skip_leaves_functions_alone_and_records_what_they_call(requests, tmp_path, stepper):
+    r = step(tmp_path / "log", "--from", "handle", "--count", "0", "--skip", "look_*", "--stepper", stepper,
+             program=[requests, 2])
+    calls = of(events(tmp_path / "log"), "call")
+    names = [c["function"].split("(")[0] for c in calls]
+    assert len(account(r.stdout, "look_up")) == 2 and "look_up" not in names
+    assert names.count("open") == 2
+    handles = {c["call"] for c in calls if c["function"].startswith("handle")}
+    assert len(handles) == 2 and {c["parent"] for c in calls if c["function"].startswith("open")} == handles
+
+
 @pytest.mark.parametrize("functions, more", [(20, None), (21, "1 more function is not shown"), (40, "20 more functions are not shown")])
 def test_the_functions_with_most_calls_are_listed(tmp_path, functions, more):
     """Function i is called so often, and the most-called ones come last in the program."""

@@ -179,6 +179,24 @@ static void test_step_over_and_step_into_change_the_default(void **state)
 	step_select_free(c.s);
 }
 
+static void test_skipped_functions_have_no_point_whatever_else_is_said_of_them(void **state)
+{
+	char *skip[] = { (char *)"net_*", (char *)"strcmp", (char *)"own_work", NULL };
+	char *into[] = { (char *)"net_open", NULL };
+	struct scene c = { .selection = { .into = into, .skip = skip } };
+
+	update(&c, 3);
+	assert_int_equal(use_of(&c, 0x401000), 'F');
+	assert_int_equal(use_of(&c, 0x401100), '-');
+	assert_int_equal(use_of(&c, 0x401200), '-');
+	assert_int_equal(use_of(&c, 0x700100), '-'); /* by a pointer */
+	assert_int_equal(use_of(&c, 0x501000), '-'); /* nor by the program's stub: */
+	assert_int_equal(use_of(&c, 0x402010), '-');
+	assert_int_equal(use_of(&c, 0x402000), 'O'); /* what they call is recorded as before */
+	assert_true(is_code(&c, 0x401110));
+	step_select_free(c.s);
+}
+
 static void test_libraries_that_come_later_add_points_and_known_ones_are_not_reported_again(void **state)
 {
 	struct scene c = { 0 };
@@ -219,6 +237,7 @@ int main(void)
 		cmocka_unit_test(test_only_takes_names_without_their_parameters),
 		cmocka_unit_test(test_a_module_is_chosen_by_its_name_up_to_the_version),
 		cmocka_unit_test(test_step_over_and_step_into_change_the_default),
+		cmocka_unit_test(test_skipped_functions_have_no_point_whatever_else_is_said_of_them),
 		cmocka_unit_test(
 			test_libraries_that_come_later_add_points_and_known_ones_are_not_reported_again),
 		cmocka_unit_test(test_low_level_libraries_are_reported_by_name_whatever_their_version),

@@ -88,6 +88,9 @@ const struct option step_options[] = {
 	  COMPLETE_FUNCTION, NULL, .set = add_pattern, .at = offsetof(struct step_command, over) },
 	{ "--step-into", NULL, "PATTERN", "but look into these, like libm.so; may be repeated",
 	  COMPLETE_FUNCTION, NULL, .set = add_pattern, .at = offsetof(struct step_command, into) },
+	{ "--skip", NULL, "PATTERN",
+	  "leave these functions alone: no event of their own, and no stop; may be repeated", COMPLETE_FUNCTION,
+	  NULL, .set = add_pattern, .at = offsetof(struct step_command, skip) },
 	{ "--threads", NULL, "WHICH",
 	  "all (default), range (the one that entered it, and those it makes), or one", COMPLETE_WORDS,
 	  "all range one", OPTION_CHOICE(struct step_command, request.threads) },
@@ -195,7 +198,7 @@ static void set_defaults(struct step_command *c)
 						 .plans = { .string_max = STRING_DEFAULT,
 							    .pointee_max = POINTEE_DEFAULT } } };
 	c->output.print.functions_max = FUNCTIONS_SHOWN;
-	c->request.selection = (struct step_selection){ c->only, c->modules, c->over, c->into };
+	c->request.selection = (struct step_selection){ c->only, c->modules, c->over, c->into, c->skip };
 }
 
 static struct wc_error *take_word(void *request, const char *word)

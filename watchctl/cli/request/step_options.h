@@ -23,7 +23,7 @@ struct step_command {
 	const char *from_watch; /* a log to take the range from; NULL: none */
 	bool quiet, echo, verbose;
 	char *only[STEP_PATTERNS + 1], *modules[STEP_PATTERNS + 1], *over[STEP_PATTERNS + 1],
-		*into[STEP_PATTERNS + 1];
+		*into[STEP_PATTERNS + 1], *skip[STEP_PATTERNS + 1];
 };
 
 extern const struct option step_options[];

@@ -24,7 +24,7 @@ struct steprec_options {
 	char *from, *to, *log;
 	uint64_t time_ns;
 	char *only[STEPREC_PATTERNS + 1], *modules[STEPREC_PATTERNS + 1], *over[STEPREC_PATTERNS + 1],
-		*into[STEPREC_PATTERNS + 1];
+		*into[STEPREC_PATTERNS + 1], *skip[STEPREC_PATTERNS + 1];
 };
 
 /* @argv: the words after `steprec start`, as many as @argc. @ret must not move afterwards. WC_EUSAGE. */

@@ -41,6 +41,7 @@ static const struct steprec_option options[] = {
 	{ "--module", "LIB", OPTION_PATTERN, AT(modules), 0, 0 },
 	{ "--step-over", "PATTERN", OPTION_PATTERN, AT(over), 0, 0 },
 	{ "--step-into", "PATTERN", OPTION_PATTERN, AT(into), 0, 0 },
+	{ "--skip", "PATTERN", OPTION_PATTERN, AT(skip), 0, 0 },
 	{ "--occurrence", "N", OPTION_NUMBER, AT(request.occurrence), 1, UINT32_MAX },
 	{ "--count", "N", OPTION_NUMBER, AT(request.count), 0, UINT32_MAX },
 	{ "--depth", "N", OPTION_NUMBER, AT(request.depth), 1, UINT32_MAX },
@@ -61,7 +62,8 @@ const char *steprec_options_help(void)
 	       "the Nth time (1)\n  --count N            record N times (1; 0: all)\n  --only PATTERN       only "
 	       "functions whose name matches, like 'net_*'; may be repeated\n  --module LIB         only functions of "
 	       "this module; may be repeated\n  --step-over PATTERN  step over this module or these functions\n  "
-	       "--step-into PATTERN  record these nevertheless\n  --threads WHICH      all, range (the one that began "
+	       "--step-into PATTERN  record these nevertheless\n  --skip PATTERN       leave these functions "
+	       "alone\n  --threads WHICH      all, range (the one that began "
 	       "it, and those it creates), or one\n  --depth N            record calls up to this depth\n  --events N "
 	       "          end after N calls\n  --stuck-after TIME   end when nothing has happened for this time (5s, "
 	       "500ms),\n                       and record where each thread is blocked\n  --time TIME          end "
@@ -186,7 +188,7 @@ static void set_defaults(struct steprec_options *o)
 	o->request.stack_bytes = STACK_BYTES;
 	o->request.plans.string_max = STRING_DEFAULT;
 	o->request.plans.pointee_max = POINTEE_DEFAULT;
-	o->request.selection = (struct step_selection){ o->only, o->modules, o->over, o->into };
+	o->request.selection = (struct step_selection){ o->only, o->modules, o->over, o->into, o->skip };
 }
 
 /* One option, with its value in the same word or the next one; *@i is its place. */
@@ -239,5 +241,6 @@ void steprec_options_deinit(struct steprec_options *o)
 	free_list(o->modules);
 	free_list(o->over);
 	free_list(o->into);
+	free_list(o->skip);
 	set_defaults(o);
 }

@@ -93,7 +93,7 @@ static bool matches_module(char *const *patterns, const char *path)
 }
 
 /* "ns::f(int)" is matched as "ns::f" too. Parentheses of "operator()" and "(anonymous namespace)" stay. */
-static size_t without_parameters(const char *name)
+size_t step_select_bare(const char *name)
 {
 	size_t n = strlen(name), depth = 0, i;
 
@@ -114,7 +114,7 @@ static bool matches_function(char *const *patterns, const char *name)
 
 	if (!patterns || !name)
 		return false;
-	snprintf(bare, sizeof(bare), "%.*s", (int)without_parameters(name), name);
+	snprintf(bare, sizeof(bare), "%.*s", (int)step_select_bare(name), name);
 	for (; *patterns; patterns++)
 		if (!fnmatch(*patterns, bare, 0) || !fnmatch(*patterns, name, 0))
 			return true;
@@ -138,6 +138,8 @@ static enum choice choose(const struct step_selection *s, const char *name)
 {
 	bool some = s->only && *s->only;
 
+	if (matches_function(s->skip, name))
+		return CHOICE_LEAVE;
 	if (matches_function(s->into, name))
 		return CHOICE_RECORD;
 	if (matches_function(s->over, name))
@@ -290,7 +292,8 @@ static bool choose_function(struct step_select *s, const struct seen_module *m,
 	enum choice choice = choose(s->selection, f->name);
 
 	if (f->is_stub || f->by_pointer) {
-		if (f->name && map64_get(&s->recorded, name_key(f->name)))
+		if (matches_function(s->selection->skip, f->name) ||
+		    (f->name && map64_get(&s->recorded, name_key(f->name))))
 			return true;
 		return add_point(s, m, f, true);
 	}
@@ -419,6 +422,7 @@ char *step_selection_text(const struct step_selection *s)
 	print_list(f, "module", s->modules);
 	print_list(f, "over", s->over);
 	print_list(f, "into", s->into);
+	print_list(f, "skip", s->skip);
 	if (fclose(f)) {
 		free(text);
 		return NULL;

@@ -18,6 +18,7 @@ struct step_selection {
 	char *const *modules; /* by path, base name, or that up to its version: "libfoo.so", "libfoo" */
 	char *const *over;    /* modules or functions that are stepped over */
 	char *const *into; /* modules or functions that are not, against the default or a module in @over */
+	char *const *skip; /* functions that are left alone, whatever the others say */
 };
 
 /* "libc.so.6", "ld-linux-x86-64.so.2", "[vdso]": stepped over unless told otherwise. Takes a path. */
@@ -35,6 +36,9 @@ struct step_chosen {
 	const char *name; /* lives as long as the planner; NULL: not known */
 	bool over;
 };
+
+/* How much of a function's name comes before its parameters, which patterns need not have. */
+size_t step_select_bare(const char *name);
 
 struct step_select;
 
