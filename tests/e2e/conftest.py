@@ -110,6 +110,7 @@ RECIPES = {
     "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
     "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
     "requests": (["requests.c"], "gcc -O1 -g"),
+    "hot": (["hot.c"], "gcc -O1 -g"),
     "resist_procs": (["resist_procs.c"], "gcc -O2 -g -pthread"),
     "same_places": (["same_places.c"], "gcc -O2 -g"),
     "same_places_fp": (["same_places.c"], "gcc -O1 -g -fno-omit-frame-pointer"),

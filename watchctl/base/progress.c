@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "watchctl/base/clock.h"
+#include "watchctl/base/utf8.h"
 #include "watchctl/base/write_all.h"
 
 #define SECOND_NS 1000000000u
@@ -25,6 +26,8 @@
 #define BAR_MAX 40
 #define COLUMNS_MIN 12
 #define COLUMNS_MAX 200
+#define UTF8_MAX 4
+#define LINE_BYTES (UTF8_MAX * COLUMNS_MAX + UTF8_MAX)
 
 static bool terminal_takes_it(void)
 {
@@ -139,20 +142,49 @@ static void compose(const struct progress *p, uint64_t now, double done, size_t 
 		 p->what, share, bar, left);
 }
 
-static void draw(struct progress *p, uint64_t now, double done)
+static void put_line(struct progress *p, const char *text)
 {
-	char text[COLUMNS_MAX + 1], line[COLUMNS_MAX + 16];
-	size_t width = columns();
-	int n;
+	char line[LINE_BYTES + 16];
+	int n = snprintf(line, sizeof(line), "\r%s\033[K", text);
 
-	if (width < COLUMNS_MIN || !is_in_foreground())
-		return;
-	compose(p, now, done, width - 1, text, sizeof(text));
-	n = snprintf(line, sizeof(line), "\r%s\033[K", text);
 	p->on_screen = !write_all(STDERR_FILENO, line, n);
 	/* A terminal that is gone stays so. */
 	if (!p->on_screen)
 		p->shows = 0;
+}
+
+static void draw(struct progress *p, uint64_t now, double done)
+{
+	char text[COLUMNS_MAX + 1];
+	size_t width = columns();
+
+	if (width < COLUMNS_MIN || !is_in_foreground())
+		return;
+	compose(p, now, done, width - 1, text, sizeof(text));
+	put_line(p, text);
+}
+
+/* How many bytes of @text @room columns hold. */
+static size_t bytes_that_fit(const char *text, size_t room)
+{
+	size_t bytes = 0;
+
+	for (; room && text[bytes] && bytes + UTF8_MAX < LINE_BYTES; room--)
+		bytes += utf8_len(text + bytes) ? utf8_len(text + bytes) : 1;
+	return bytes;
+}
+
+void progress_line(struct progress *p, const char *text)
+{
+	char fits[LINE_BYTES];
+	size_t width = columns();
+
+	if (p->shows < 0)
+		p->shows = terminal_takes_it();
+	if (!p->shows || width < COLUMNS_MIN || !is_in_foreground())
+		return;
+	snprintf(fits, sizeof(fits), "%.*s", (int)bytes_that_fit(text, width - 1), text);
+	put_line(p, fits);
 }
 
 /* As often as about LOOK_EVERY_NS goes by, whatever a call's work takes. */

@@ -50,6 +50,12 @@ void progress_phase(struct progress *p, const char *what);
  */
 void progress_at(struct progress *p, double done);
 
+/*
+ * Draws @text, which is clean UTF-8, in place of the line of progress_at(), as far as there is room; for work of which
+ * nobody knows how much there is. When it is first to be seen is the caller's business.
+ */
+void progress_line(struct progress *p, const char *text);
+
 /* Takes the line away. Before anything else is printed to the terminal; progress_at() draws it again. */
 void progress_clear(struct progress *p);
 

@@ -12,9 +12,11 @@
 #include "watchctl/base/clock.h"
 #include "watchctl/base/fault_guard.h"
 #include "watchctl/base/privilege.h"
+#include "watchctl/base/progress.h"
 #include "watchctl/cli/output/ending.h"
 #include "watchctl/cli/request/step_from_watch.h"
 #include "watchctl/cli/request/step_options.h"
+#include "watchctl/cli/request/step_pace.h"
 #include "watchctl/cli/request/step_patched.h"
 #include "watchctl/cli/request/step_said.h"
 #include "watchctl/cli/request/step_worker.h"
@@ -33,30 +35,36 @@ struct start {
 	struct output *output;
 };
 
-struct progress {
+struct pace {
 	struct output *output;
 	const struct step_session *session;
-	bool shows; /* standard error is a terminal that nothing else is printed to */
-	bool shown;
+	struct progress line;
+	uint64_t begun_ns; /* when the program was let run */
+	bool shows;	   /* nothing else is printed where the line would be */
 };
 
-static void show_progress(struct progress *p)
+/* NULL: it is too early for it, or there is nothing to say. */
+static char *pace_text(const struct pace *p)
 {
+	const uint64_t ns = monotonic_ns() - p->begun_ns;
+	struct step_most most[STEP_MOST];
 	struct stepper_counts counts;
 	struct step_tally t;
 
 	step_session_totals(p->session, &t, &counts);
-	fprintf(stderr, "\r\033[K%" PRIu64 " calls, %" PRIu64 " threads, range entered %" PRIu64 " times",
-		t.calls, t.threads, counts.occurrences);
-	p->shown = true;
+	if (ns < STEP_PACE_AFTER_NS || !t.calls)
+		return NULL;
+	step_session_most(p->session, most);
+	return step_pace_text(t.calls, ns, most);
 }
 
 static struct wc_error *step_main_tick(void *ctx)
 {
-	struct progress *p = ctx;
+	struct pace *p = ctx;
+	scoped(freep) char *text = p->shows ? pace_text(p) : NULL;
 
-	if (p->shows)
-		show_progress(p);
+	if (text)
+		progress_line(&p->line, text);
 	return output_tick(p->output);
 }
 
@@ -82,11 +90,14 @@ static void step_main_started(void *ctx)
 	ready_tell(&s->command->ready);
 }
 
-static void clear_progress(struct progress *p)
+/* Nothing more is recorded. */
+static void end_pace(struct pace *p, const struct step_command *c)
 {
-	if (p->shown)
-		fputs("\r\033[K", stderr);
-	p->shown = false;
+	scoped(freep) char *text = c->quiet ? NULL : pace_text(p);
+
+	progress_end(&p->line);
+	if (text)
+		output_say(NULL, "%s", text);
 }
 
 /* Also what is no error, and still has to be known. */
@@ -110,8 +121,7 @@ static struct wc_error *verdict(const struct step_command *c, enum session_end e
 
 static struct wc_error *record(struct step_command *c, struct output *output, struct step_target *target)
 {
-	struct progress progress = { .output = output,
-				     .shows = c->output.no_events && isatty(STDERR_FILENO) };
+	struct pace pace = { .output = output, .shows = c->output.no_events };
 	struct start start = { c, output };
 	struct step_session *s = NULL;
 	struct stepper_counts counts;
@@ -136,13 +146,17 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 		output_say(NULL,
 			   "%zu functions of %zu modules are recorded, calls of %zu others are stepped over",
 			   functions, modules, over);
-	progress.session = s;
+	pace.session = s;
+	pace.begun_ns = monotonic_ns();
+	progress_begin(&pace.line, "recording");
 	c->limits.tick = step_main_tick;
-	c->limits.tick_ctx = &progress;
+	c->limits.tick_ctx = &pace;
 	c->request.started = step_main_started;
 	c->request.started_ctx = &start;
 	err = step_session_run(s, &c->limits, &end);
-	clear_progress(&progress);
+	if (!err)
+		end_pace(&pace, c);
+	progress_end(&pace.line);
 	step_session_totals(s, &totals, &counts);
 	untyped = err ? NULL : step_session_untyped(s);
 	close_err = step_session_close(s);

@@ -273,6 +273,30 @@ static void it_keeps_pace_with_fast_and_with_slow_work(void **state)
 	screen_close(&s);
 }
 
+static void a_line_of_the_callers_own_is_cut_to_the_width(void **state)
+{
+	struct screen s = screen_open(20, "xterm");
+	struct progress p;
+
+	(void)state;
+	progress_begin(&p, "recording");
+	progress_line(&p, "short");
+	assert_string_equal(screen_read(&s), "\rshort\033[K");
+	progress_line(&p, "0123456789abcdef\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f");
+	assert_string_equal(screen_read(&s), "\r0123456789abcdef\xc3\xa4\xc3\xb6\xc3\xbc\033[K");
+	progress_end(&p);
+	assert_string_equal(screen_read(&s), "\r\033[K");
+	progress_line(&p, "late");
+	assert_string_equal(screen_read(&s), "");
+	screen_close(&s);
+	s = screen_open(80, "dumb");
+	progress_begin(&p, "recording");
+	progress_line(&p, "short");
+	progress_end(&p);
+	assert_string_equal(screen_read(&s), "");
+	screen_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +307,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_known_is_reported_as_time_that_has_gone),
 		cmocka_unit_test(other_output_finds_the_line_taken_away),
 		cmocka_unit_test(where_there_is_no_terminal_that_can_do_it_nothing_is_shown),
+		cmocka_unit_test(a_line_of_the_callers_own_is_cut_to_the_width),
 		cmocka_unit_test(it_keeps_pace_with_fast_and_with_slow_work),
 	};
 

@@ -28,6 +28,7 @@
 struct session_point {
 	uint64_t address;
 	const char *name;
+	uint64_t calls;
 	bool over;
 	bool function; /* has a plan; else an end of the range */
 };
@@ -141,7 +142,10 @@ static struct wc_error *add_functions(struct step_session *s)
 	if (!what)
 		return &wc_enomem;
 	for (i = 0; i < n; i++)
-		what[i] = (struct session_point){ chosen[i].address, chosen[i].name, chosen[i].over, true };
+		what[i] = (struct session_point){ .address = chosen[i].address,
+						  .name = chosen[i].name,
+						  .over = chosen[i].over,
+						  .function = true };
 	err = add_points(s, p, what, n);
 	free(what);
 	code = step_select_code(s->select, &ncode);
@@ -416,6 +420,10 @@ static struct wc_error *step_session_take(struct step_session *s, const struct s
 	case STEP_PAUSED:
 		*end = SESSION_PAUSED;
 		break;
+	case STEP_ENTRY:
+		if (rec->point < s->npoints)
+			s->point[rec->point].calls++;
+		return step_recorder_put(s->recorder, rec);
 	default:
 		return step_recorder_put(s->recorder, rec);
 	}
@@ -489,6 +497,41 @@ void step_session_totals(const struct step_session *s, struct step_tally *totals
 {
 	step_recorder_totals(s->recorder, totals);
 	s->request->stepper->counts(s->stepper, counts);
+}
+
+static bool is_named(const struct session_point *p, const char *name)
+{
+	return name && p->name && !strcmp(p->name, name);
+}
+
+/* The point with most calls of those that are not called @but; NULL: there is none. */
+static const struct session_point *busiest(const struct step_session *s, const char *but)
+{
+	const struct session_point *ret = NULL;
+	size_t i;
+
+	for (i = 0; i < s->npoints; i++)
+		if (s->point[i].calls && (!ret || s->point[i].calls > ret->calls) &&
+		    !is_named(&s->point[i], but))
+			ret = &s->point[i];
+	return ret;
+}
+
+void step_session_most(const struct step_session *s, struct step_most ret[STEP_MOST])
+{
+	const char *but = NULL;
+	size_t n, i;
+
+	for (n = 0; n < STEP_MOST; n++) {
+		const struct session_point *p = busiest(s, but);
+
+		ret[n] = (struct step_most){ 0 };
+		if (!p || !p->name)
+			continue;
+		but = ret[n].name = p->name;
+		for (i = 0; i < s->npoints; i++)
+			ret[n].calls += is_named(&s->point[i], p->name) ? s->point[i].calls : 0;
+	}
 }
 
 char *step_session_untyped(struct step_session *s)

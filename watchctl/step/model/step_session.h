@@ -45,6 +45,14 @@ struct step_request {
 	void *started_ctx;
 };
 
+#define STEP_MOST 2u
+
+/* A function with many of the calls. */
+struct step_most {
+	const char *name; /* lives as long as the session; NULL: there is none, or it has no name */
+	uint64_t calls;
+};
+
 struct step_session;
 
 /* Finds everything, and lets nothing run. @q and what it points to outlives the session. On error the program
@@ -61,6 +69,9 @@ struct wc_error *step_session_finish(struct step_session *s, enum session_end *r
 
 void step_session_totals(const struct step_session *s, struct step_tally *totals,
 			 struct stepper_counts *counts);
+
+/* The functions that have most of the calls so far, by name, the first one first. */
+void step_session_most(const struct step_session *s, struct step_most ret[STEP_MOST]);
 
 /* As step_recorder_untyped(). */
 char *step_session_untyped(struct step_session *s);
