@@ -1,4 +1,5 @@
 /* The ptrace stepper: calls, returns, occurrences, limits. */
+#include <pthread.h>
 #include <time.h>
 
 #include "tests/unit/stepper_scene.h"
@@ -424,11 +425,137 @@ static void calls_from_code_that_is_not_recorded_are_wasted(void **state)
 	assert_int_equal(c.wasted, 67);
 	tear_down(&s);
 }
+/* Calls below the depth */
+
+static jmp_buf deep_jump;
+
+VICTIM static void limit(int n, int jumps)
+{
+	for (int i = 0; i < n; i++)
+		leaf(i);
+	if (jumps)
+		longjmp(deep_jump, 1);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void *call_leaves(void *unused)
+{
+	for (int i = 0; i < 10; i++)
+		leaf(i);
+	return unused;
+}
+
+VICTIM static void limit_threads(int n)
+{
+	pthread_t other;
+
+	limit(n, 0);
+	if (!pthread_create(&other, NULL, call_leaves, NULL))
+		pthread_join(other, NULL);
+	limit(n, 0);
+	__asm__ volatile("" ::: "memory");
+}
+
+#define DEEP 1000
+
+VICTIM static void upper(void)
+{
+	limit(DEEP, 0);
+	leaf(1);
+	if (!_setjmp(deep_jump))
+		limit(DEEP, 1);
+	leaf(2);
+	limit(DEEP, 0);
+	leaf(3);
+	reported->count[1] = reported->count[0];
+	__asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((unused)) void live_deep(void)
+{
+	upper();
+}
+
+static __attribute__((unused)) void live_deep_threads(void)
+{
+	limit_threads(DEEP);
+}
+
+/* Of a program in which leaf() is called three times at depth 1, and 3 * DEEP times below. *@stops: how often it stopped. */
+static void record_deep(enum track_leaves other, uint64_t *stops)
+{
+	struct scene s;
+	struct stepper_options o;
+	struct stepper_counts counts;
+	struct step_point p[] = { function_at(leaf), function_at(limit), function_at(upper), from_at(upper),
+				  over_at(longjmp),  over_at(_setjmp),	 over_at(abort) };
+
+	set_up(&s, live_deep);
+	p[4].leaves = TRACK_JUMPS;
+	p[5].leaves = TRACK_SETS_JUMP;
+	p[6].leaves = (uint8_t)other;
+	o = from_options(&s);
+	o.depth = 2;
+	open_stepper(&s, &o, p, 7);
+	go(&s);
+	pump_to(&s, STEP_DONE);
+	wait_for_life(&s);
+	assert_int_equal(s.reported->count[1], 3 * DEEP + 3);
+	assert_int_equal(count_of(&s, STEP_ENTRY, 0), 3);
+	assert_int_equal(count_of(&s, STEP_ENTRY, 1), 3);
+	assert_int_equal(count_of(&s, STEP_ENTRY, 2), 1);
+	check_pairs(&s);
+	stepper_ptrace.counts(s.m, &counts);
+	*stops = counts.stops;
+	tear_down(&s);
+}
+
+static void a_function_that_is_called_often_below_the_depth_does_not_stop_the_thread(void **state)
+{
+	uint64_t stops;
+
+	(void)state;
+	record_deep(TRACK_NORMAL, &stops);
+	assert_true(stops < DEEP);
+}
+
+static void where_frames_may_be_unwound_every_call_below_the_depth_is_looked_at(void **state)
+{
+	uint64_t stops;
+
+	(void)state;
+	record_deep(TRACK_CATCHES, &stops);
+	assert_true(stops >= 3 * DEEP);
+}
+
+static void a_thread_that_is_born_below_the_depth_has_its_calls_reported(void **state)
+{
+	struct scene s;
+	struct stepper_options o;
+	struct step_point p[] = { function_at(leaf), function_at(limit_threads), from_at(limit_threads) };
+
+	(void)state;
+	set_up(&s, live_deep_threads);
+	o = from_options(&s);
+	o.depth = 1;
+	open_stepper(&s, &o, p, 3);
+	go(&s);
+	pump_to(&s, STEP_DONE);
+	wait_for_life(&s);
+	assert_int_equal(s.reported->count[0], 2 * DEEP + 10);
+	assert_int_equal(count_of(&s, STEP_ENTRY, 0), 10);
+	assert_int_equal(count_of(&s, STEP_ENTRY, 1), 1);
+	tear_down(&s);
+}
+
 int main(int argc, char *argv[])
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_of_a_recursion_is_reported_with_its_values),
 		cmocka_unit_test(calls_below_the_depth_are_not_reported),
+		cmocka_unit_test(a_function_that_is_called_often_below_the_depth_does_not_stop_the_thread),
+		cmocka_unit_test(where_frames_may_be_unwound_every_call_below_the_depth_is_looked_at),
+		cmocka_unit_test(a_thread_that_is_born_below_the_depth_has_its_calls_reported),
 		cmocka_unit_test(an_occurrence_is_cut_short_at_the_limit_of_events),
 		cmocka_unit_test(only_the_occurrences_asked_for_are_recorded),
 		cmocka_unit_test(a_tail_call_ends_with_its_caller),

@@ -123,6 +123,7 @@ static struct wc_error *add_point(struct step_tracer *k, const struct step_point
 		return &wc_enomem;
 	k->plan[i] = NULL;
 	k->asked[i] = false;
+	k->unwinds |= step_deep_unwinds(p->leaves);
 	err = step_breaks_add(k, p->address, use[p->use], &number);
 	if (err)
 		return err;

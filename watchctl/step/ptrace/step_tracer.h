@@ -8,6 +8,7 @@
  *	step_tracer_breaks.c	the breakpoints in the program's code
  *	step_tracer_move.c	executes the instruction under a breakpoint
  *	step_tracer_hit.c	what a hit means: calls, returns, ends of the range
+ *	step_tracer_deep.c	calls below the limit of --depth
  *	step_tracer_trap.c	keeps the program's SIGTRAP handler and masks, which hits make the kernel forget
  *	step_tracer_remote.c	system calls by a thread of the program
  *	step_tracer_range.c	occurrences: how they begin and end
@@ -134,6 +135,9 @@ struct step_break {
 	uint32_t use;		 /* BREAK_; 0: of no use any more */
 	uint32_t function, from; /* numbers of points */
 	uint32_t idle;		 /* hits in a row of a return address that meant nothing */
+	uint32_t deep;		 /* hits below the limit of depth within the call ... */
+	uint64_t deep_in;	 /* ... of this number */
+	bool parked;		 /* taken out until the thread is above that limit */
 	bool refused;		 /* cannot be set */
 	bool writable;		 /* lies in memory that the program may write: only that byte is touched */
 	bool changing;		 /* while it is written */
@@ -225,6 +229,12 @@ struct step_tracer {
 	bool others;	 /* there are threads besides @looking */
 	const struct step_thread *looking;
 	struct step_pointees pointees;
+
+	/* deep */
+	uint32_t *parked; /* numbers of breakpoints */
+	size_t nparked, parked_cap;
+	uint64_t jumped_in; /* the call at the limit below which something has jumped away; 0: none */
+	bool unwinds;	    /* a point is of a function that unwinds */
 
 	/* input */
 	struct map64 streams; /* hash of a stream's name -> bytes that came of it so far */
@@ -399,6 +409,14 @@ bool step_hit_is_reported(const struct step_tracer *k, const struct track_call *
 bool step_hit_is_code(const struct step_tracer *k, uint64_t address);
 /* Decides whether @t goes on by single instructions, and reports the one that comes next. */
 void step_hit_instruction(struct step_tracer *k, struct step_thread *t);
+
+/* deep */
+/* @t has run into a function's breakpoint. True: below the limit of depth, so that the call is not reported. */
+bool step_deep_hit(struct step_tracer *k, const struct step_thread *t, uint32_t number);
+/* Puts all breakpoints back that step_deep_hit() took out. */
+void step_deep_restore(struct step_tracer *k);
+/* Frames are unwound, and cleaned up, where such a function is referred to. */
+bool step_deep_unwinds(enum track_leaves leaves);
 
 /* range */
 void step_range_start(struct step_tracer *k);

@@ -64,7 +64,7 @@ static bool is_wanted(const struct step_tracer *k, const struct step_break *b)
 {
 	uint32_t wanted = BREAK_LOADER;
 
-	if (!k->started || k->done || k->leaving || b->refused)
+	if (!k->started || k->done || k->leaving || b->refused || (b->parked && b->use == BREAK_FUNCTION))
 		return false;
 	switch (k->range.state) {
 	case RANGE_INSIDE:

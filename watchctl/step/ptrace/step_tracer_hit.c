@@ -177,12 +177,6 @@ static bool is_planned(struct step_tracer *k, struct step_thread *t, uint32_t po
 	return false;
 }
 
-/* Without asking the tracker, which would have to be reported the call's end. */
-static bool is_too_deep(const struct step_tracer *k, const struct track_call *in, uint64_t sp)
-{
-	return k->box->depth && in && in->depth + 1 >= k->box->depth && sp < in->sp;
-}
-
 static void step_tracer_hit_enter(struct step_tracer *k, struct step_thread *t, uint32_t point,
 				  uint64_t return_address)
 {
@@ -204,6 +198,7 @@ static void step_tracer_hit_enter(struct step_tracer *k, struct step_thread *t, 
 			    (!is_tail && is_handler_entry(k, t, return_address) ? CALL_SIGNAL : 0));
 	if (step_report_failed(k, track_enter(k->track, &e, &call, &ended, &n)))
 		return;
+	step_deep_restore(k);
 	t->fresh = false;
 	k->unreported =
 		call.call; /* that others have ended may end the occurrence, and with it all that is open */
@@ -224,6 +219,9 @@ static void at_entry(struct step_tracer *k, struct step_thread *t, uint32_t numb
 
 	if (!k->recording || !t->recorded || point == NO_POINT)
 		return;
+	/* Asked before the tracker, which would have to be told the call's end. */
+	if (step_deep_hit(k, t, number))
+		return;
 	if (!step_state_read(k, t->user.rsp, &return_address, 8)) {
 		k->box->counts.lost++;
 		return;
@@ -232,8 +230,7 @@ static void at_entry(struct step_tracer *k, struct step_thread *t, uint32_t numb
 		k->box->counts.wasted++;
 		return;
 	}
-	if (is_too_deep(k, track_innermost(k->track, t->tid), t->user.rsp) ||
-	    !is_planned(k, t, point, number))
+	if (!is_planned(k, t, point, number))
 		return;
 	step_written_look(k, t);
 	if (k->point[point].frees)
@@ -266,6 +263,8 @@ void step_hit(struct step_tracer *k, struct step_thread *t, uint32_t number)
 
 	if (t->guest)
 		return;
+	if (use != BREAK_FUNCTION)
+		step_deep_restore(k);
 	t->again = t->reported_at == k->brk[number].address && t->reported_sp == t->user.rsp;
 	t->reported_at = 0;
 	if (t->again)

@@ -44,6 +44,7 @@ static void report_range(struct step_tracer *k, struct step_thread *t, pid_t tid
 
 static void step_tracer_range_begin(struct step_tracer *k, struct step_thread *t)
 {
+	step_deep_restore(k);
 	k->recording = k->range.state == RANGE_INSIDE;
 	k->entries = 0;
 	k->last_ns = monotonic_ns();

@@ -67,6 +67,7 @@ struct step_thread *step_threads_add(struct step_tracer *k, pid_t pid, pid_t tid
 	t->next = *bucket_of(k, tid);
 	*bucket_of(k, tid) = t;
 	k->nthreads++;
+	step_deep_restore(k);
 	return t;
 }
 
