@@ -37,6 +37,9 @@ static void test_calls_that_are_spread_have_a_rate_only(void **state)
 	check(100000, 10 * SECOND, (struct step_most){ "a", 19999 }, (struct step_most){ "b", 19000 },
 	      "100,000 calls, 10,000/s");
 	check(1000, 4 * SECOND, none, none, "1,000 calls, 250/s");
+	check(1000, 4 * SECOND, (struct step_most){ NULL, 199 }, none, "1,000 calls, 250/s");
+	check(1000, 4 * SECOND, (struct step_most){ NULL, 710 }, none,
+	      "1,000 calls, 250/s; 71 % are of a function without a name: --depth may leave it out");
 	check(999, 2 * SECOND, (struct step_most){ "a", 999 }, none, "999 calls, 490/s");
 	check(1, 3 * SECOND, (struct step_most){ "a", 1 }, none, "1 call, 0/s");
 }

@@ -108,6 +108,9 @@ char *step_pace_text(uint64_t calls, uint64_t ns, const struct step_most most[ST
 		n++;
 	if (calls >= CALLS_MIN && n)
 		add_most(&t, calls, most, n);
+	else if (calls >= CALLS_MIN && !most[0].name && percent(most[0].calls, calls) >= SHARE_PERCENT)
+		text_buf_printf(&t, "; %u %% are of a function without a name: --depth may leave it out",
+				percent(most[0].calls, calls));
 	if (!t.failed)
 		ret = strdup(text_buf_text(&t));
 	text_buf_deinit(&t);

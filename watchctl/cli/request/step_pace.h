@@ -10,7 +10,7 @@
 
 /*
  * "1,234,567 calls, 61,000/s; 71 % are of hash_step: --skip hash_step leaves it out". @ns: how long it has taken. Named are
- * functions that have at least a fifth of the calls. Malloc'd; NULL: no memory.
+ * functions that have at least a fifth of the calls; one without a name can be left out by its depth only. Malloc'd; NULL: no memory.
  */
 char *step_pace_text(uint64_t calls, uint64_t ns, const struct step_most most[STEP_MOST]);
 

@@ -525,7 +525,7 @@ void step_session_most(const struct step_session *s, struct step_most ret[STEP_M
 	for (n = 0; n < STEP_MOST; n++) {
 		const struct session_point *p = busiest(s, but);
 
-		ret[n] = (struct step_most){ 0 };
+		ret[n] = (struct step_most){ .calls = p && !p->name ? p->calls : 0 };
 		if (!p || !p->name)
 			continue;
 		but = ret[n].name = p->name;

@@ -49,7 +49,8 @@ struct step_request {
 
 /* A function with many of the calls. */
 struct step_most {
-	const char *name; /* lives as long as the session; NULL: there is none, or it has no name */
+	const char *
+		name; /* lives as long as the session; NULL: it has no name, or calls is 0, and there is none */
 	uint64_t calls;
 };
 
