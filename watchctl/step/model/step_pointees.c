@@ -129,9 +129,10 @@ void step_pointees_end(struct step_pointees *p, uint64_t call, const struct fetc
 bool step_pointees_frees(const char *name)
 {
 	static const char *const names[] = {
-		"free",		"cfree",	    "realloc",		  "reallocarray", "fclose",
-		"pclose",	"closedir",	    "freeaddrinfo",	  "freeifaddrs",  "freelocale",
-		"operator delete(", "operator delete[](", "_ZdlPv",	  "_ZdaPv",
+		"free",	       "cfree",	     "realloc",		 "reallocarray",
+		"fclose",      "pclose",     "closedir",	 "freeaddrinfo",
+		"freeifaddrs", "freelocale", "operator delete(", "operator delete[](",
+		"_ZdlPv",      "_ZdaPv",
 	};
 	const size_t exact = 10;
 

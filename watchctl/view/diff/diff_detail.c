@@ -121,7 +121,8 @@ static struct wc_error *read_parts(struct diff_detail *d, const struct diff_call
 		return NULL;
 	}
 	d->number = e.call.call;
-	if (e.call.nframes == 1 && e.call.parent && !(e.call.flags & (CALL_TAIL | CALL_CALLBACK | CALL_SIGNAL)))
+	if (e.call.nframes == 1 && e.call.parent &&
+	    !(e.call.flags & (CALL_TAIL | CALL_CALLBACK | CALL_SIGNAL)))
 		d->site = e.call.frame[0];
 	if (!take_params(d, &e.call))
 		return &wc_enomem;

@@ -26,7 +26,8 @@ struct diff_detail {
 	bool is_signal;	 /* no call: it has a time, and where it came */
 	uint64_t ip;	 /* is_signal */
 	uint64_t number; /* call_event.call */
-	uint64_t site; /* the return address in the call that made it; 0: made by way of others, or not known */
+	uint64_t
+		site; /* the return address in the call that made it; 0: made by way of others, or not known */
 	uint64_t time_ns, end_ns;
 	enum return_how how; /* 0: the log does not say how it ended */
 	bool has_error;

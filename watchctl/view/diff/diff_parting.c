@@ -14,6 +14,7 @@
 #include "watchctl/base/map64.h"
 #include "watchctl/code/elf/module_jit.h"
 #include "watchctl/code/insn/code_ways.h"
+#include "watchctl/code/insn/insn_scan.h"
 #include "watchctl/code/symbols/code_entry.h"
 #include "watchctl/code/symbols/symbolizer.h"
 #include "watchctl/view/diff/diff_detail.h"
