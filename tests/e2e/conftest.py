@@ -45,6 +45,7 @@ RECIPES = {
     "inputs": (["inputs.c"], "gcc -O0 -g"),
     "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
     "parting": (["parting.c"], "gcc -O1 -g"),
+    "parting_O2": (["parting.c"], "gcc -O2 -g"),
     "parting_other": (["parting.c"], "gcc -O1 -g -DOTHER"),
     "changes": (["changes.c"], "gcc -O0 -g -pthread"),
     "members": (["members.c", "members_other.c"], "gcc -O0 -g"),

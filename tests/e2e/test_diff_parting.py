@@ -56,6 +56,14 @@ def test_the_branch_is_found(victim, good, tmp_path, mode, function, mark):
     assert report["parts_at"]["run"] == "bad"
 
 
+def test_code_that_lies_elsewhere_is_the_functions_own(build, tmp_path):
+    victim = build("parting_O2")
+    symbols = subprocess.run(["nm", victim], capture_output=True, text=True, timeout=WAIT).stdout
+    assert " guarded.cold" in symbols
+    report = reports(*(record(victim, tmp_path / f"log{mode}", mode) for mode in (0, 7)))["control"]
+    assert branches(report) == [[("guarded", line_of("guarded"))]]
+
+
 def test_a_branch_in_an_inlined_function_is_that_functions(victim, good, tmp_path):
     report = reports(good, record(victim, tmp_path / "bad", 2))["control"]
     [[innermost, outer]] = branches(report)

@@ -114,8 +114,25 @@ APART int result(void)
 	return weighed(3);
 }
 
+__attribute__((cold)) APART void never(void)
+{
+	abort();
+}
+
+/* With -O2 the call is made in a part of the function that lies elsewhere. */
+APART void guarded(void)
+{
+	before();
+	if (mode == 7) /* at: guarded */
+		return;
+	if (mode == 99)
+		never();
+	right(7);
+}
+
 APART void watched(void)
 {
+	guarded();
 	plain();
 	inlined();
 	table();

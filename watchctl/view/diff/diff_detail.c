@@ -121,6 +121,7 @@ static struct wc_error *read_parts(struct diff_detail *d, const struct diff_call
 		return NULL;
 	}
 	d->number = e.call.call;
+	d->is_tail = (e.call.flags & CALL_TAIL) != 0;
 	if (e.call.nframes == 1 && e.call.parent &&
 	    !(e.call.flags & (CALL_TAIL | CALL_CALLBACK | CALL_SIGNAL)))
 		d->site = e.call.frame[0];

@@ -28,6 +28,7 @@ struct diff_detail {
 	uint64_t number; /* call_event.call */
 	uint64_t
 		site; /* the return address in the call that made it; 0: made by way of others, or not known */
+	bool is_tail; /* the call that made it has jumped to it */
 	uint64_t time_ns, end_ns;
 	enum return_how how; /* 0: the log does not say how it ended */
 	bool has_error;

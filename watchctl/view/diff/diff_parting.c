@@ -30,6 +30,7 @@ struct part_side {
 	uint32_t parent, prev, next; /* NO_CALL: no call before; the next thing is the parent's return */
 	uint64_t from, site;	     /* where it goes on; of the next call; 0: of the return */
 	uint64_t bias, start, end;   /* of the parent's function */
+	bool tail;		     /* it jumps to the next one: there is no site */
 	const char *name, *callee;
 	struct module module;
 	struct code_entries *entries;
@@ -38,7 +39,7 @@ struct part_side {
 
 /* Sites */
 
-static struct wc_error *read_site(struct part_side *p, uint32_t call, uint64_t *ret)
+static struct wc_error *read_site(struct part_side *p, uint32_t call, uint64_t *ret, bool *tail)
 {
 	struct diff_detail d;
 	struct wc_error *err = diff_detail_read(p->s, p->t, call, &d);
@@ -46,6 +47,7 @@ static struct wc_error *read_site(struct part_side *p, uint32_t call, uint64_t *
 	if (err)
 		return err;
 	*ret = d.site;
+	*tail = d.is_tail;
 	diff_detail_deinit(&d);
 	return NULL;
 }
@@ -75,6 +77,22 @@ static bool find_bias(struct part_side *p, const struct diff_function *f, uint64
 	return true;
 }
 
+/* Without what the compiler appends to the names of parts and copies: "f.lto_priv.0.cold". */
+static size_t plain_length(const char *name)
+{
+	static const char *const marks[] = { ".cold",	    ".part.", ".lto_priv.",
+					     ".constprop.", ".isra.", " [clone " };
+	size_t len = strlen(name), i;
+
+	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		const char *mark = strstr(name, marks[i]);
+
+		if (mark && (size_t)(mark - name) < len)
+			len = (size_t)(mark - name);
+	}
+	return len;
+}
+
 static bool is_own_code(void *ctx, uint64_t addr)
 {
 	const struct part_side *p = ctx;
@@ -84,7 +102,8 @@ static bool is_own_code(void *ctx, uint64_t addr)
 		return true;
 	/* A part of it that lies elsewhere has its name. */
 	name = real_function(symbolizer_lookup(p->s->names, addr));
-	return name && p->name && !strcmp(name, p->name);
+	return name && p->name && plain_length(name) == plain_length(p->name) &&
+	       !strncmp(name, p->name, plain_length(name));
 }
 
 /* *@known: where the parent goes on, and its function's code. */
@@ -93,15 +112,16 @@ static struct wc_error *find_code(struct part_side *p, bool *known)
 	const struct diff_function *f = diff_function_of(p->t, p->parent);
 	uint64_t prev = 0, outer = 0;
 	struct wc_error *err = NULL;
+	bool tail;
 
 	*known = false;
 	if (p->prev != NO_CALL)
-		err = read_site(p, p->prev, &prev);
+		err = read_site(p, p->prev, &prev, &tail);
 	if (!err && p->next != NO_CALL)
-		err = read_site(p, p->next, &p->site);
+		err = read_site(p, p->next, &p->site, &p->tail);
 	if (!err)
-		err = read_site(p, p->parent, &outer);
-	if (err || (p->prev != NO_CALL && !prev) || (p->next != NO_CALL && !p->site))
+		err = read_site(p, p->parent, &outer, &tail);
+	if (err || (p->prev != NO_CALL && !prev) || (p->next != NO_CALL && !p->site && !p->tail))
 		return err;
 	if (!find_bias(p, f, prev ? prev : p->site ? p->site : outer))
 		return NULL;
@@ -175,6 +195,8 @@ static uint64_t counterpart(const struct part_side *p, const struct part_side *o
 	scoped(freep) uint64_t *mine = NULL, *its = NULL;
 	size_t n, i;
 
+	if (other->tail)
+		return 0;
 	if (same_file(p, other))
 		return other->site - other->bias + p->bias;
 	mine = calloc(SITES_MAX, sizeof(*mine));
@@ -192,7 +214,7 @@ static uint64_t counterpart(const struct part_side *p, const struct part_side *o
 
 static bool is_end(const struct code_way *v)
 {
-	return v->insn.flow == INSN_RET || v->leaves;
+	return v->insn.flow == INSN_RET || (v->insn.flow == INSN_JUMP && v->leaves);
 }
 
 /* Makes all the places events that @next's side may mean; @site: the one, if it is known. */
@@ -203,7 +225,7 @@ static bool set_event(struct part_side *p, const struct part_side *of, uint64_t 
 
 	for (i = 0; i < p->ways.n; i++) {
 		struct code_way *v = &p->ways.v[i];
-		bool is = v->insn.flow == INSN_CALL;
+		bool is = of->tail ? v->insn.flow == INSN_JUMP && v->leaves : v->insn.flow == INSN_CALL;
 
 		if (of->next == NO_CALL)
 			is = is_end(v);
