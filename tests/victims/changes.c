@@ -105,7 +105,7 @@ __attribute__((noinline)) void look_around(void)
 	look("/proc/self/stat");
 	give_back_empty(calloc(1, 24));
 	close_file(fopen("/dev/null", "r"));
-	snprintf(text, sizeof(text), "same%d", (int)getpid());
+	snprintf(text, sizeof(text), "same%08d", (int)getpid());
 	show(text, 4);
 }
 
