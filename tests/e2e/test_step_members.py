@@ -18,7 +18,7 @@ def record(victim, log, fault="", options=()):
 
 
 def account(text):
-    """What the victim says: function -> {path: value}"""
+    """The victim's own account: function -> {path: value}"""
     said = {}
     for function, path, value in (line.split(maxsplit=2) for line in text.splitlines()):
         said.setdefault(function, {})[path] = value

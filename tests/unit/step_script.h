@@ -277,7 +277,7 @@ static inline void arg_state(struct run *r, uint64_t at, const struct state *s)
 	assert_true(call_values_put(r->values, sizeof(r->values), &r->len, TYPE_POINTER, &v));
 }
 
-/* What the return that comes next says of the variable, or member, @name. */
+/* The text that the next return has for the variable, or member, @name. */
 static inline void change(struct run *r, enum return_extra_kind kind, uint32_t type, const char *name,
 			  const void *bytes, uint32_t len)
 {

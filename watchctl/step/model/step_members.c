@@ -21,7 +21,7 @@ struct split {
 	struct wc_error *err;
 };
 
-/* What lies at [at, end) of the variable, inside of what has the path of the moment and begins at @base. */
+/* The part [at, end) of the variable, inside of that which has the path of the moment and begins at @base. */
 struct part {
 	uint32_t id;
 	uint64_t at, end, base;

@@ -396,14 +396,22 @@ static struct wc_error *read_masks(struct diff_result *r, const struct diff_opti
 	return err;
 }
 
+/* A report of its own also says where in the code the runs part. */
+static struct wc_error *read_first(struct diff_result *r, struct diff_story *s)
+{
+	struct wc_error *err = diff_story_read(r, &s->f, s);
+
+	return err ? err : diff_parting_find(&r->compare, &s->f, &s->parting);
+}
+
 static struct wc_error *compare_calls(struct diff_result *r, const struct diff_options *o)
 {
 	struct wc_error *err = diff_compare_sides(r, o);
 
 	if (!err && r->has_value)
-		err = diff_story_read(r, &r->value.f, &r->value);
+		err = read_first(r, &r->value);
 	if (!err && r->has_control)
-		err = diff_story_read(r, &r->control.f, &r->control);
+		err = read_first(r, &r->control);
 	if (!err)
 		err = read_stands(r);
 	return err;

@@ -48,7 +48,7 @@ struct diff_story {
 	bool is_input;	  /* it is one itself: what came in is what differs */
 	bool has_input;
 	struct diff_detail input_a, input_b; /* the nearest one before whose result differs */
-	struct diff_parting parting;
+	struct diff_parting parting;	     /* of the two first ones alone */
 	bool unseen; /* of weak values: what differs is in which allocation a pointer leads to */
 };
 

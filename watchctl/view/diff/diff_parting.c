@@ -509,7 +509,7 @@ static bool set_sides(const struct diff_threads *p, const struct diff_finding *f
 	return a->prev == NO_CALL ? b->prev == NO_CALL : diff_mate_of_a(p, a->prev) == b->prev;
 }
 
-/* What comes next is a signal, or an end that is no return. */
+/* False: a signal comes next, or an end that is no return. */
 static bool is_of_code(const struct part_side *p)
 {
 	if (p->t->call[p->parent].flags & DIFF_SIGNAL)

@@ -184,9 +184,7 @@ struct wc_error *diff_story_read(struct diff_result *r, const struct diff_findin
 	ret->in_handlers = m.p->b->of_signals;
 	ret->is_input = ret->has_a && ret->has_b && f->kind != FINDING_CALLS && f->kind != FINDING_PARAMS &&
 			ret->b.function->is_input;
-	err = diff_parting_find(&r->compare, f, &ret->parting);
-	if (!err)
-		err = read_before(r, &m, ret);
+	err = read_before(r, &m, ret);
 	if (!err && !ret->is_input)
 		err = find_input(r, &m, ret);
 	return err ? err : make_texts(ret) ? NULL : &wc_enomem;
