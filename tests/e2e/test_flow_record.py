@@ -339,7 +339,9 @@ def test_a_full_disk_is_told_and_what_fits_is_there(tmp_path):
                         f"{mount} && {WATCHCTL} flow record -o {disk}/log -- sh -c '{busy}' {over} >&2; echo status $? >&2; touch {over}; "
                         f"{WATCHCTL} flow graph {disk}/log"], capture_output=True, text=True, timeout=WAIT, check=False)
     assert "No space left on device" in r.stderr and "status 8" in r.stderr, r.stderr
-    assert r.returncode == 0 and len(r.stdout.splitlines()) > 100
+    # How many units and edges there are in what fits depends on how often the two are switched.
+    kinds = {json.loads(line)["type"] for line in r.stdout.splitlines()}
+    assert r.returncode == 0 and {"node", "edge"} <= kinds, r.stderr
 
 
 def test_a_ring_keeps_its_bound_while_a_program_is_busy(tmp_path):
