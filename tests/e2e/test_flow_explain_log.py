@@ -204,6 +204,17 @@ def test_a_baseline_says_what_grew(shop):
     assert first["median_ns"] > first["baseline_ns"]
 
 
+def test_a_process_that_had_ended_before_and_was_not_waited_for_is_not_in_the_log(tmp_path):
+    name = "ended" + WHOSE
+    script = f"""import os; open("/proc/self/comm", "w").write("{name}")"""
+    with subprocess.Popen([sys.executable, "-c", script]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        with Recording(tmp_path / "log"):
+            pass
+    r = run(tmp_path / "log", "--to", name)
+    assert r.returncode == 5 and "no thread" in r.stderr, (r.stdout, r.stderr)
+
+
 def test_what_was_slow_on_the_way_to_an_answer(shop):
     log = shop("slow", 5, "slow")
     lines = explain_log(log, "--to", CLIENT)

@@ -33,7 +33,8 @@ static bool put_name(void *ctx, const struct tasks_record *r)
 	uint32_t word[8] = { flow_head(FLOW_NAME, f->time_ns), (uint32_t)r->tid, (uint32_t)r->pid,
 			     (uint32_t)r->parent };
 
-	if (r->tid) {
+	/* Of one that has ended no event comes any more by which the log would say so. */
+	if (r->tid && !r->exit_state) {
 		memcpy(&word[4], r->comm, sizeof(uint32_t) * 4);
 		put(f, word, sizeof(word) / sizeof(word[0]));
 	}
