@@ -127,6 +127,17 @@ def test_masks_are_learned_from_good_runs_and_can_be_reviewed(good, generate, tm
     diff(good, noisy, "--masks", masks, status=0)
 
 
+def test_of_several_good_runs_the_one_that_agrees_the_longest_is_compared(good, generate, tmp_path):
+    other, _ = generate("other-way", "-n", 20000, "-t", 3, "-p", 1, "-s", 11, "-d", "value@1200")
+    bad, told = generate("went-wrong", "-n", 20000, "-t", 3, "-p", 1, "-s", 12, "-d", "extra@7001")
+    for order in ((other, good), (good, other)):
+        lines = objects(*order, bad, "--save-masks", tmp_path / "masks", status=1)
+        assert of("difference", lines)[0]["bad"]["function"] == told["function"]
+        assert [log["path"] for log in of("log", lines)] == [str(good), str(bad)]
+        why = [n["text"] for n in of("note", lines) if "longer than with the other good runs" in n["text"]]
+        assert len(why) == (order[0] == other) and all(str(good) in text for text in why)
+
+
 def test_what_is_one_is_said_of_one(good, generate):
     noisy, _ = generate("noisy-one", "-n", 20000, "-t", 3, "-p", 1, "-s", 11, "-d", "result@1200")
     bad, _ = generate("one", "-n", 20000, "-t", 3, "-p", 1, "-s", 12, "-d", "extra@7001")
@@ -227,7 +238,7 @@ def test_a_crash_is_where_it_crashed(tmp_path):
     subprocess.run(["gcc", "-g", "-O1", "-o", program, source], check=True, timeout=WAIT)
     logs = tmp_path / "good", tmp_path / "bad"
     for path, env in zip(logs, (os.environ, dict(os.environ, CRASH="1"))):
-        r = subprocess.run([WATCHCTL, "step", "-q", "-o", path, "--", program], env=env, capture_output=True, text=True,
+        r = subprocess.run([WATCHCTL, "step", "-q", "--aslr", "-o", path, "--", program], env=env, capture_output=True, text=True,
                            timeout=4 * WAIT)
         if "LLDB" in r.stderr and not path.exists():
             pytest.skip("this machine has no LLDB")

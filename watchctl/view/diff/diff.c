@@ -514,14 +514,57 @@ static struct wc_error *compare_inputs(struct diff_result *r)
 	return err || note_uncompared(r) ? err : &wc_enomem;
 }
 
-static struct wc_error *diff_work(struct diff_result *r, const struct diff_options *o)
+/* Where in the bad run's log the first difference from the good run @good is; UINT64_MAX: there is none. */
+static struct wc_error *read_agreement(struct diff_result *r, const struct diff_options *o, const char *good,
+				       uint64_t *ret)
 {
-	struct wc_error *err = read_masks(r, o);
+	struct wc_error *err = diff_load_sides(o, good, o->bad, &r->masks, &r->a, &r->b);
 
 	if (!err)
-		err = read_withheld(r, o);
-	if (!err && o->ngood > 1)
-		err = diff_learn(r, o);
+		err = diff_compare_sides(r, o);
+	*ret = UINT64_MAX;
+	if (r->has_value)
+		*ret = r->value.f.when;
+	if (r->has_control && r->control.f.when < *ret)
+		*ret = r->control.f.when;
+	diff_result_clear(r);
+	return err;
+}
+
+/*
+ * Of several good runs, the one that the bad run agrees with the longest is the first in @ret: what is compared with
+ * it differs the latest. The others teach what is noise.
+ */
+static struct wc_error *choose_reference(struct diff_result *r, const struct diff_options *o,
+					 const char **ret)
+{
+	struct wc_error *err = NULL;
+	uint64_t agrees, longest = 0;
+	size_t i, best = 0;
+
+	for (i = 0; i < o->ngood; i++)
+		ret[i] = o->good[i];
+	for (i = 0; !err && o->ngood > 1 && i < o->ngood; i++) {
+		err = read_agreement(r, o, o->good[i], &agrees);
+		if (!err && agrees > longest) {
+			longest = agrees;
+			best = i;
+		}
+	}
+	ret[0] = o->good[best];
+	ret[best] = o->good[0];
+	if (!err && best &&
+	    !diff_note(r,
+		       "the bad run agrees with %s longer than with the other good runs: they are compared",
+		       ret[0]))
+		return &wc_enomem;
+	return err;
+}
+
+static struct wc_error *compare_chosen(struct diff_result *r, const struct diff_options *o)
+{
+	struct wc_error *err = o->ngood > 1 ? diff_learn(r, o) : NULL;
+
 	if (!err)
 		err = diff_load_sides(o, o->good[0], o->bad, &r->masks, &r->a, &r->b);
 	if (!err)
@@ -542,6 +585,20 @@ static struct wc_error *diff_work(struct diff_result *r, const struct diff_optio
 	if (!err && o->save_masks)
 		err = diff_masks_write(&r->masks, o->save_masks);
 	return err;
+}
+
+static struct wc_error *diff_work(struct diff_result *r, const struct diff_options *asked)
+{
+	scoped(freep) const char **good = calloc(asked->ngood, sizeof(*good));
+	struct diff_options chosen = *asked;
+	struct wc_error *err = good ? read_masks(r, asked) : &wc_enomem;
+
+	if (!err)
+		err = read_withheld(r, asked);
+	if (!err)
+		err = choose_reference(r, asked, good);
+	chosen.good = good;
+	return err ? err : compare_chosen(r, &chosen);
 }
 
 struct wc_error *diff_run(const struct diff_options *o, struct diff_result **ret)

@@ -2,8 +2,8 @@
  * diff - what went differently in a bad run: two logs in, a result out, which diff_print.h turns into text,
  * JSON and HTML. Step logs are compared call by call; watch logs and tag logs as sequences (diff_marks.h).
  *
- * Differences are in the order of the bad run's time. What good runs do differently among themselves is
- * noise: it is learned as masks.
+ * Differences are in the order of the bad run's time. Of several good runs, the one that the bad run agrees with the
+ * longest is compared with it. What the others do differently from that is noise: it is learned as masks.
  */
 #ifndef WATCHCTL_VIEW_DIFF_DIFF_H
 #define WATCHCTL_VIEW_DIFF_DIFF_H

@@ -1,5 +1,5 @@
 /*
- * The first good run is compared with each of the others; what differs becomes a mask, and they are compared
+ * The good run of reference (the first) is compared with each of the others; what differs becomes a mask, and they are compared
  * again with it, since one difference may hide another. Where that does not come to an end, it is said.
  */
 #include <inttypes.h>
