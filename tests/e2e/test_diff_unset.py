@@ -14,7 +14,7 @@ def victim(build):
 
 def record(victim, log, garbage, fault=""):
     env = dict(os.environ, GARBAGE=str(garbage), FAULT=fault)
-    r = subprocess.run([WATCHCTL, "step", "-q", "-o", str(log), "--from", "watched", "--pointee", "512", "--",
+    r = subprocess.run([WATCHCTL, "step", "-q", "--aslr", "-o", str(log), "--from", "watched", "--pointee", "512", "--",
                         str(victim)], env=env, capture_output=True, text=True, timeout=WAIT)
     if "no LLDB" in r.stderr:
         pytest.skip("this machine has no LLDB")

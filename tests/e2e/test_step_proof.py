@@ -30,7 +30,7 @@ def told(objects):
 @pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.name)
 def test_two_good_runs_do_not_differ(program, folder, tmp_path):
     for log in "one", "two":
-        assert proof.record(tmp_path / log, program.argv, folder, program.step, program.env)
+        assert proof.record(tmp_path / log, program.argv, folder, ["--aslr", *program.step], program.env)
     status, objects = proof.diff(tmp_path / "one", tmp_path / "two")
     calls = [o["calls"] for o in objects if o["type"] == "log"]
     assert min(calls) > 10
@@ -43,7 +43,7 @@ def test_two_good_runs_do_not_differ(program, folder, tmp_path):
 def test_what_good_runs_do_differently_is_learned(program, folder, tmp_path):
     logs = [tmp_path / str(i) for i in range(4)]
     for log in logs:
-        proof.record(log, program.argv, folder, program.step, program.env)
+        proof.record(log, program.argv, folder, ["--aslr", *program.step], program.env)
     status, objects = proof.diff(logs[0], logs[3])
     assert status == 1
     status, objects = proof.diff(*logs)

@@ -37,7 +37,7 @@ class Scene:
         shutil.copytree(self.folder / "work", place)
         (place / "plan").write_text(f"{Path(program.argv[0]).name} {call} {nth}\n")
         env = {**program.env, "LD_PRELOAD": str(self.interposer), "FAIL_PLAN": "plan"}
-        proof.record(place / "log", program.argv, place, [*program.step, "--step-over", "fail_nth*"], env)
+        proof.record(place / "log", program.argv, place, ["--aslr", *program.step, "--step-over", "fail_nth*"], env)
         report = place / "plan.report"
         return place / "log", report.read_text().splitlines() if report.exists() else []
 

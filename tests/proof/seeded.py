@@ -128,7 +128,7 @@ class Scene:
 
     def record(self, place, program, garbage):
         env = {"LD_PRELOAD": self.preload, "GARBAGE": garbage} if self.preload else {}
-        proof.record(place / "log", [str(place / program)], place, STEP, env)
+        proof.record(place / "log", [str(place / program)], place, [*STEP, "--aslr"], env)
 
     def good(self, source, level):
         place = self.folder / f"{source.stem}-{level}"

@@ -221,7 +221,7 @@ static const char *name_of_point(uint32_t point)
 
 static inline void start_victim(struct scene *s, char *const argv[], struct stepper_options *o)
 {
-	ok(launch_start(argv, &s->held));
+	ok(launch_start(argv, LAUNCH_RANDOM, &s->held));
 	s->pid = s->held.pid;
 	ok(run_to_entry(&s->held));
 	s->bias = bias_of(s->pid);

@@ -170,12 +170,14 @@ static struct wc_error *record(struct step_command *c, struct output *output, st
 static struct wc_error *run_with_target(struct step_command *c, struct output *output)
 {
 	struct step_target target = { 0 };
-	struct wc_error *err = step_target_open(c->request.pid, c->argv, &target);
+	struct wc_error *err = step_target_open(c->request.pid, c->argv, c->aslr, &target);
 
 	if (err) {
 		output_discard_log(output);
 		return err;
 	}
+	if (c->argv && !c->aslr)
+		step_said_addresses(target.addresses);
 	err = record(c, output, &target);
 	if (err && step_target_held(&target))
 		step_target_abandon(&target);

@@ -158,7 +158,7 @@ static struct wc_error *open_target(struct monitor *m)
 		}
 		return proc_check(m->pid);
 	}
-	err = launch_start(m->options.argv, &m->held);
+	err = launch_start(m->options.argv, LAUNCH_RANDOM, &m->held);
 	if (err)
 		return err;
 	m->launched = m->begins = true;

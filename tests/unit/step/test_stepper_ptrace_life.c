@@ -293,7 +293,7 @@ static void a_launched_program_is_held_until_the_recording_starts(void **state)
 	int status;
 
 	(void)state;
-	check(launch_start(argv, &held));
+	check(launch_start(argv, LAUNCH_RANDOM, &held));
 	s.pid = held.pid;
 	s.seen = calloc(SEEN_MAX, sizeof(*s.seen));
 	o = options(&s);
@@ -322,7 +322,7 @@ static void a_launched_program_that_is_not_recorded_after_all_runs(void **state)
 	int status;
 
 	(void)state;
-	check(launch_start(argv, &held));
+	check(launch_start(argv, LAUNCH_RANDOM, &held));
 	s.pid = held.pid;
 	o = options(&s);
 	o.held = &held;

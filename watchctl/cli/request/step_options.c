@@ -123,6 +123,9 @@ const struct option step_options[] = {
 	{ "--no-inputs", NULL, NULL,
 	  "do not record what files, pipes, sockets, the environment deliver: fewer stops of the program", 0,
 	  NULL, OPTION_FLAG(struct step_command, request.no_inputs) },
+	{ "--aslr", NULL, NULL,
+	  "a launched program has random addresses, as ever (default: the same each time, so that runs can be compared)",
+	  0, NULL, OPTION_FLAG(struct step_command, aslr) },
 	{ "-o", "--log", "LOG", "record into the new log LOG; calls are then not printed", COMPLETE_DIRECTORY,
 	  NULL, OPTION_TEXT(struct step_command, output.log) },
 	{ "--force", NULL, NULL, "with -o: replace LOG where it exists", 0, NULL,
@@ -180,6 +183,10 @@ static struct wc_error *step_options_check(const struct step_command *c)
 			"--stepper patch does not see which thread made another: --threads range goes with --stepper ptrace");
 	if (c->output.program_output && !c->argv)
 		return wc_error_new(WC_EUSAGE, "--program-output needs a program to launch: -- PROGRAM");
+	if (c->aslr && !c->argv)
+		return wc_error_new(
+			WC_EUSAGE,
+			"--aslr needs a program to launch: the addresses of one that runs are what they are");
 	if (c->output.force && !c->output.log)
 		return wc_error_new(WC_EUSAGE, "--force goes with -o LOG, which it replaces");
 	if (c->echo && !c->output.log)

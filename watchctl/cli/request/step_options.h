@@ -21,7 +21,7 @@ struct step_command {
 	enum step_stepper_choice stepper;
 	char *const *argv;	/* NULL: attach */
 	const char *from_watch; /* a log to take the range from; NULL: none */
-	bool quiet, echo, verbose;
+	bool quiet, echo, verbose, aslr;
 	char *only[STEP_PATTERNS + 1], *modules[STEP_PATTERNS + 1], *over[STEP_PATTERNS + 1],
 		*into[STEP_PATTERNS + 1], *skip[STEP_PATTERNS + 1];
 };

@@ -64,6 +64,8 @@ static struct wc_error *run(struct step_command *c, const struct call_trace_opti
 		output_discard_log(output);
 		return err;
 	}
+	if (o->addresses)
+		step_said_addresses(*o->addresses);
 	c->request.pid = call_trace_pid(trace);
 	call_trace_so_far(trace, &counts);
 	if (c->verbose)
@@ -82,6 +84,7 @@ static struct wc_error *run(struct step_command *c, const struct call_trace_opti
 
 struct wc_error *step_patched_run(struct step_command *c, struct output *output)
 {
+	enum same_addresses addresses;
 	const struct step_request *q = &c->request;
 	const struct call_step_options step = { .selection = &q->selection,
 						.from = q->from,
@@ -94,6 +97,7 @@ struct wc_error *step_patched_run(struct step_command *c, struct output *output)
 						.no_start = q->no_inputs };
 	const struct call_trace_options o = { .pid = q->pid,
 					      .argv = c->argv,
+					      .addresses = c->argv && !c->aslr ? &addresses : NULL,
 					      .step = &step,
 					      .args = true,
 					      .wait = true,

@@ -36,3 +36,16 @@ struct wc_error *step_range_verdict(const struct step_range_said *s)
 				    "the process has executed another program: the recording ended there");
 	return NULL;
 }
+
+void step_said_addresses(enum same_addresses addresses)
+{
+	if (addresses == SAME_ADDRESSES_NOT)
+		output_say(
+			NULL,
+			"the program's addresses are random, as with --aslr: the kernel does not permit us to "
+			"switch that off here; hashes of addresses and memory that was never set will differ between runs");
+	else if (addresses == SAME_ADDRESSES_INHERITED)
+		output_say(NULL,
+			   "programs that this one executes have the same addresses each time, too: that "
+			   "setting could not be taken back");
+}

@@ -4,6 +4,7 @@
 
 #include "watchctl/session/session.h"
 #include "watchctl/step/model/step_session.h"
+#include "watchctl/target/inject/same_addresses.h"
 
 struct step_range_said {
 	const struct step_request *request;
@@ -14,5 +15,8 @@ struct step_range_said {
 
 /* NULL: it was recorded; where its end was not reached, that is said. WC_ETARGET: it was never entered, or ended by an exec. */
 struct wc_error *step_range_verdict(const struct step_range_said *s);
+
+/* Where a launched program's addresses are not what was wanted. */
+void step_said_addresses(enum same_addresses addresses);
 
 #endif

@@ -410,6 +410,7 @@ static struct wc_error *open_session(struct call_trace *t)
 	const struct patch_session_options o = { .taker = &t->taker,
 						 .pid = t->options.pid,
 						 .argv = t->options.argv,
+						 .addresses = t->options.addresses,
 						 .pending = t->options.pending || t->options.step,
 						 .query = &t->query,
 						 .rule = t->rule,

@@ -21,6 +21,7 @@
 #include "watchctl/monitor/calls/call_functions.h"
 #include "watchctl/monitor/monitor.h"
 #include "watchctl/step/model/planner.h"
+#include "watchctl/target/inject/same_addresses.h"
 #include "watchctl/trace/event.h"
 
 /* A recording of `watchctl step`. */
@@ -35,8 +36,9 @@ struct call_step_options {
 };
 
 struct call_trace_options {
-	pid_t pid;	   /* 0: launch */
-	char *const *argv; /* ended by NULL; the program to launch */
+	pid_t pid;			/* 0: launch */
+	char *const *argv;		/* ended by NULL; the program to launch */
+	enum same_addresses *addresses; /* as patch_session_options */
 	struct call_selection selection;
 	const struct call_step_options
 		*step; /* in place of the selection, and of pending and max_rate; NULL: calls are traced */

@@ -53,7 +53,7 @@ static struct wc_error *take(void *ctx, uint32_t cpu, const uint32_t *word, size
 
 static struct wc_error *start_program(struct flow_recording *r, const struct flow_recording_ask *ask)
 {
-	struct wc_error *err = launch_start(ask->argv, &r->program);
+	struct wc_error *err = launch_start(ask->argv, LAUNCH_RANDOM, &r->program);
 
 	if (err)
 		return err;

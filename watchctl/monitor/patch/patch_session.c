@@ -78,16 +78,21 @@ static struct wc_error *check_program(const struct patch_session *s)
 
 static struct wc_error *start_program(struct patch_session *s)
 {
+	enum same_addresses *same = s->options.addresses;
 	struct wc_error *err;
 
 	if (!s->launched)
 		return proc_check(s->pid);
-	err = launch_start(s->options.argv, &s->held);
+	err = launch_start(s->options.argv, same ? LAUNCH_SAME : LAUNCH_RANDOM, &s->held);
 	if (err)
 		return err;
 	s->pid = s->held.pid;
 	/* One that is linked statically is all there. */
-	return run_to_entry_has_loader(s->pid) ? run_to_entry(&s->held) : NULL;
+	if (run_to_entry_has_loader(s->pid))
+		err = run_to_entry(&s->held);
+	if (!err && same)
+		*same = same_addresses_take_back(&s->held);
+	return err;
 }
 
 static struct wc_error *look_after(struct patch_session *s)

@@ -20,6 +20,7 @@
 #include "watchctl/patch/probe/call_buffers.h"
 #include "watchctl/patch/probe/probe_image.h"
 #include "watchctl/patch/probe/probe_rings.h"
+#include "watchctl/target/inject/same_addresses.h"
 #include "watchctl/trace/event.h"
 
 /* What is to run where the pattern of the same index in the query fits. */
@@ -61,7 +62,9 @@ struct patch_session_options {
 	const struct patch_taker *taker; /* NULL: what probes record is emitted */
 	pid_t pid;			 /* 0: launch */
 	char *const *argv;		 /* ended by NULL; the program to launch */
-	const char *in;			 /* only in this module; NULL: in all */
+	enum same_addresses
+		*addresses; /* set; a launched program has the same each time. NULL: random ones */
+	const char *in;	    /* only in this module; NULL: in all */
 	bool pending; /* patterns that fit nowhere, and names that are nowhere, may come with a library */
 	const struct patch_query *query;
 	const struct patch_rule *rule; /* query->npatterns of them */

@@ -446,7 +446,7 @@ struct wc_error *lldb_process_take_over(struct tracee *held, struct lldb_process
 struct wc_error *lldb_process_launch(char *const argv[], struct lldb_process **ret)
 {
 	struct tracee held = {};
-	struct wc_error *err = launch_start(argv, &held);
+	struct wc_error *err = launch_start(argv, LAUNCH_RANDOM, &held);
 	::pid_t pid = held.pid;
 
 	if (err)

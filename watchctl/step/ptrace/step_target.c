@@ -9,11 +9,26 @@
 #include "watchctl/target/stop/launch.h"
 #include "watchctl/target/stop/run_to_entry.h"
 
-struct wc_error *step_target_open(pid_t pid, char *const argv[], struct step_target *ret)
+static struct wc_error *go_to_entry(struct step_target *t, bool random)
+{
+	const bool has_loader = run_to_entry_has_loader(t->pid);
+	struct wc_error *err;
+
+	if (!random && !has_loader)
+		t->addresses = same_addresses_take_back(&t->held);
+	err = run_to_entry(&t->held);
+	if (!err && !random && has_loader)
+		t->addresses = same_addresses_take_back(&t->held);
+	return err;
+}
+
+struct wc_error *step_target_open(pid_t pid, char *const argv[], bool random, struct step_target *ret)
 {
 	struct step_target t = { .pid = pid, .launched = argv };
-	struct wc_error *err = argv ? launch_start(argv, &t.held) : NULL;
+	struct wc_error *err = NULL;
 
+	if (argv)
+		err = launch_start(argv, random ? LAUNCH_RANDOM : LAUNCH_SAME, &t.held);
 	if (err)
 		return err;
 	if (argv)
@@ -22,7 +37,7 @@ struct wc_error *step_target_open(pid_t pid, char *const argv[], struct step_tar
 	if (!err)
 		err = proc_check_translated(t.pid, "none of its calls can be recorded");
 	if (!err && argv)
-		err = run_to_entry(&t.held);
+		err = go_to_entry(&t, random);
 	if (err) {
 		step_target_abandon(&t);
 		return err;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -31,7 +32,7 @@ static void pipes_deinit(struct pipes *p)
 	closep(&p->failed[1]);
 }
 
-static void run_child(struct pipes *p, char *const argv[])
+static void run_child(struct pipes *p, char *const argv[], enum launch_addresses addresses)
 {
 	int error;
 	char c;
@@ -42,6 +43,8 @@ static void run_child(struct pipes *p, char *const argv[])
 	/* Where only parents may trace (Yama), the engines' helper processes, our parent's children, may too.
 	 */
 	prctl(PR_SET_PTRACER, getppid());
+	if (addresses == LAUNCH_SAME)
+		personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
 	execvp(argv[0], argv);
 	error = errno;
 	if (write(p->failed[1], &error, sizeof(error)) < 0)
@@ -134,7 +137,7 @@ static struct wc_error *check_privileges(pid_t pid, const char *program)
 		program);
 }
 
-struct wc_error *launch_start(char *const argv[], struct tracee *ret)
+struct wc_error *launch_start(char *const argv[], enum launch_addresses addresses, struct tracee *ret)
 {
 	scoped(pipes_deinit) struct pipes p = { { -1, -1 }, { -1, -1 } };
 	struct wc_error *err;
@@ -148,7 +151,7 @@ struct wc_error *launch_start(char *const argv[], struct tracee *ret)
 	if (pid < 0)
 		return wc_error_errno(WC_EFAIL, errno, "cannot start a process");
 	if (!pid)
-		run_child(&p, argv);
+		run_child(&p, argv, addresses);
 	close(take_fd(p.failed[1]));
 	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) {
 		error = errno;
