@@ -342,6 +342,15 @@ def test_logs_without_events_cannot_show_that_the_runs_are_the_same(tmp_path):
     assert "has no call, access or capture" in diff(*empty, status=3).stdout
 
 
+def test_a_good_log_that_was_cut_does_not_agree_with_what_it_lacks(good, generate, tmp_path):
+    bad, told = generate("value-7001-cut", "-n", 20000, "-t", 3, "-p", 1, "-s", 1203, "-d", "value@7001")
+    short = cut(good, 0.05, tmp_path / "short")
+    for order in ((good, short), (short, good)):
+        lines = objects(*order, bad, status=1)
+        assert of("log", lines)[0]["path"] == str(good)
+        assert of("difference", lines)[0]["bad"]["function"] == told["function"]
+
+
 def test_a_difference_is_one_also_where_a_log_was_cut(good, generate, tmp_path):
     bad, _ = generate("value-1200-cut", "-n", 20000, "-t", 3, "-p", 1, "-s", 1203, "-d", "value@1200")
     lines = objects(good, cut(bad, 0.5, tmp_path / "cut"), status=1)

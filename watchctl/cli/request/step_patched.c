@@ -84,7 +84,7 @@ static struct wc_error *run(struct step_command *c, const struct call_trace_opti
 
 struct wc_error *step_patched_run(struct step_command *c, struct output *output)
 {
-	enum same_addresses addresses;
+	enum same_addresses addresses = SAME_ADDRESSES_NOT;
 	const struct step_request *q = &c->request;
 	const struct call_step_options step = { .selection = &q->selection,
 						.from = q->from,

@@ -355,7 +355,8 @@ static struct wc_error *read_stand(struct diff_result *r, uint32_t pair)
 	s.stack.end = (enum walk_end)e.blocked.walk_end;
 	if (!vec_reserve((void **)&s.stack.v, &s.stack.cap, e.blocked.nframes, sizeof(*s.stack.v)))
 		return &wc_enomem;
-	memcpy(s.stack.v, e.blocked.frame, e.blocked.nframes * sizeof(*s.stack.v));
+	if (e.blocked.nframes)
+		memcpy(s.stack.v, e.blocked.frame, e.blocked.nframes * sizeof(*s.stack.v));
 	s.stack.n = e.blocked.nframes;
 	return vec_push(r->stand, r->nstand, r->stand_cap, s) ? NULL : &wc_enomem;
 }
@@ -514,53 +515,6 @@ static struct wc_error *compare_inputs(struct diff_result *r)
 	return err || note_uncompared(r) ? err : &wc_enomem;
 }
 
-/* Where in the bad run's log the first difference from the good run @good is; UINT64_MAX: there is none. */
-static struct wc_error *read_agreement(struct diff_result *r, const struct diff_options *o, const char *good,
-				       uint64_t *ret)
-{
-	struct wc_error *err = diff_load_sides(o, good, o->bad, &r->masks, &r->a, &r->b);
-
-	if (!err)
-		err = diff_compare_sides(r, o);
-	*ret = UINT64_MAX;
-	if (r->has_value)
-		*ret = r->value.f.when;
-	if (r->has_control && r->control.f.when < *ret)
-		*ret = r->control.f.when;
-	diff_result_clear(r);
-	return err;
-}
-
-/*
- * Of several good runs, the one that the bad run agrees with the longest is the first in @ret: what is compared with
- * it differs the latest. The others teach what is noise.
- */
-static struct wc_error *choose_reference(struct diff_result *r, const struct diff_options *o,
-					 const char **ret)
-{
-	struct wc_error *err = NULL;
-	uint64_t agrees, longest = 0;
-	size_t i, best = 0;
-
-	for (i = 0; i < o->ngood; i++)
-		ret[i] = o->good[i];
-	for (i = 0; !err && o->ngood > 1 && i < o->ngood; i++) {
-		err = read_agreement(r, o, o->good[i], &agrees);
-		if (!err && agrees > longest) {
-			longest = agrees;
-			best = i;
-		}
-	}
-	ret[0] = o->good[best];
-	ret[best] = o->good[0];
-	if (!err && best &&
-	    !diff_note(r,
-		       "the bad run agrees with %s longer than with the other good runs: they are compared",
-		       ret[0]))
-		return &wc_enomem;
-	return err;
-}
-
 static struct wc_error *compare_chosen(struct diff_result *r, const struct diff_options *o)
 {
 	struct wc_error *err = o->ngood > 1 ? diff_learn(r, o) : NULL;
@@ -596,7 +550,7 @@ static struct wc_error *diff_work(struct diff_result *r, const struct diff_optio
 	if (!err)
 		err = read_withheld(r, asked);
 	if (!err)
-		err = choose_reference(r, asked, good);
+		err = diff_choose_reference(r, asked, good);
 	chosen.good = good;
 	return err ? err : compare_chosen(r, &chosen);
 }

@@ -33,5 +33,10 @@ bool diff_side_is_empty(const struct diff_side *s);
 
 /* diff_learn.c: masks from what the good runs do differently */
 struct wc_error *diff_learn(struct diff_result *r, const struct diff_options *o);
+/*
+ * @ret: o->good, of several the one first that the bad run agrees with the longest: what differs from it differs the
+ * latest. The others teach what is noise.
+ */
+struct wc_error *diff_choose_reference(struct diff_result *r, const struct diff_options *o, const char **ret);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The good run of reference (the first) is compared with each of the others; what differs becomes a mask, and they are compared
- * again with it, since one difference may hide another. Where that does not come to an end, it is said.
+ * The good run of reference (the first) is compared with each of the others; what differs becomes a mask, and they are
+ * compared again with it, since one difference may hide another. Where that does not come to an end, it is said.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -173,5 +173,75 @@ struct wc_error *diff_learn(struct diff_result *r, const struct diff_options *o)
 
 	for (i = 1; !err && i < o->ngood; i++)
 		err = learn_from(r, o, o->good[i]);
+	return err;
+}
+
+static void drop_texts(char **text, size_t *n, size_t to)
+{
+	while (*n > to)
+		free(text[--*n]);
+}
+
+/* What is to be said of the logs is said of those that are compared in the end. */
+static bool can_be_reference(struct diff_result *r, const struct diff_options *o)
+{
+	const size_t notes = r->nnotes, doubts = r->ndoubts;
+	struct wc_error *err = diff_check_sides(r, o);
+	const bool ret = !err && !r->incomparable && !diff_side_is_empty(r->a);
+
+	wc_error_free(err);
+	drop_texts(r->note, &r->nnotes, notes);
+	drop_texts(r->doubt, &r->ndoubts, doubts);
+	r->incomparable = false;
+	return ret;
+}
+
+/* Where in the bad run's log its first difference from the good run is; UINT64_MAX: there is none. */
+static uint64_t first_difference(const struct diff_result *r)
+{
+	const uint64_t value = r->has_value ? r->value.f.when : UINT64_MAX;
+	const uint64_t control = r->has_control ? r->control.f.when : UINT64_MAX;
+
+	return value < control ? value : control;
+}
+
+/* How far the runs agree; 0: that cannot be known. A log that is cut agrees with what it lacks. */
+static struct wc_error *read_agreement(struct diff_result *r, const struct diff_options *o, const char *good,
+				       uint64_t *ret)
+{
+	struct wc_error *err = diff_load_sides(o, good, o->bad, &r->masks, &r->a, &r->b);
+
+	*ret = 0;
+	if (!err && can_be_reference(r, o)) {
+		err = diff_compare_sides(r, o);
+		if (!err && (r->differs || !r->a->why))
+			*ret = first_difference(r);
+	}
+	diff_result_clear(r);
+	return err;
+}
+
+struct wc_error *diff_choose_reference(struct diff_result *r, const struct diff_options *o, const char **ret)
+{
+	struct wc_error *err = NULL;
+	uint64_t agrees, longest = 0;
+	size_t i, best = 0;
+
+	for (i = 0; i < o->ngood; i++)
+		ret[i] = o->good[i];
+	for (i = 0; !err && o->ngood > 1 && i < o->ngood; i++) {
+		err = read_agreement(r, o, o->good[i], &agrees);
+		if (!err && agrees > longest) {
+			longest = agrees;
+			best = i;
+		}
+	}
+	ret[0] = o->good[best];
+	ret[best] = o->good[0];
+	if (!err && best &&
+	    !diff_note(r,
+		       "the bad run agrees with %s longer than with the other good runs: they are compared",
+		       ret[0]))
+		return &wc_enomem;
 	return err;
 }
