@@ -87,17 +87,22 @@ static uint64_t word_at(const char *p)
 	return *(const uint64_t *)p;
 }
 
-/* The instruction that has raised it: int3, int1. 0: it was another one, or none at all. */
+/*
+ * The instruction that has raised it: int3, int1 (before rip, or at it: see wire_code_raises_trap()). 0: it was another
+ * one, or none at all.
+ */
 static uint64_t raised_at(const struct arrival *a)
 {
 	uint64_t rip = word_at(a->ucontext + UC_RIP);
-	uint8_t code[2] = { 0, 0 };
+	uint8_t code[2] = { 0, 0 }, here = 0;
 
 	if (!peek(sys0(NR_GETPID), rip - 1, &code[1], 1))
 		return 0;
 	if (a->info->code == TRAP_CODE_KERNEL && code[1] == 0x03 && peek(sys0(NR_GETPID), rip - 2, code, 1) &&
 	    code[0] == 0xcd)
 		return rip - 2;
+	if (a->info->code == TRAP_CODE_BRKPT && code[1] != 0xf1)
+		return peek(sys0(NR_GETPID), rip, &here, 1) && here == 0xf1 ? rip : 0;
 	return (a->info->code == TRAP_CODE_KERNEL && code[1] == 0xcc) ||
 			       (a->info->code == TRAP_CODE_BRKPT && code[1] == 0xf1)
 		       ? rip - 1
@@ -247,7 +252,7 @@ static __attribute__((noinline)) uint64_t chain(struct wire_control *ctl, const 
 static bool is_without_cause(const struct arrival *a)
 {
 	const uint64_t rip = word_at(a->ucontext + UC_RIP);
-	uint8_t code[2];
+	uint8_t code[WIRE_TRAP_CODE];
 
 	if (a->info->code != TRAP_CODE_BRKPT || a->info->addr != rip ||
 	    (word_at(a->ucontext + UC_EFLAGS) & EFLAGS_TF) ||

@@ -169,16 +169,18 @@ struct wire_control {
 	uint64_t causeless; /* debug exceptions that the processor gave no cause for; they went no further */
 };
 
+#define WIRE_TRAP_CODE 3 /* bytes, from rip - 2 on */
+
 /*
  * SIGTRAP, TRAP_BRKPT, at rip, in a thread that takes no single steps: what raises that besides a debug exception that left
  * DR6 empty, which the kernel takes for an int1 (exc_debug_user() in arch/x86/kernel/traps.c). Told by the two bytes before
- * rip: an int1 (f1), an int n (cd), a system call (0f 05, 0f 34) that was stepped. Hypervisors lose DR6 at times; then it
- * is a hit of ours.
+ * rip: an int1 (f1), an int n (cd), a system call (0f 05, 0f 34) that was stepped; and by the one at rip, where some
+ * hypervisors leave it for an int1. Hypervisors lose DR6 at times; then it is a hit of ours.
  */
-static inline int wire_code_raises_trap(const uint8_t before[2])
+static inline int wire_code_raises_trap(const uint8_t around[WIRE_TRAP_CODE])
 {
-	return before[1] == 0xf1 || before[0] == 0xcd ||
-	       (before[0] == 0x0f && (before[1] == 0x05 || before[1] == 0x34));
+	return around[1] == 0xf1 || around[2] == 0xf1 || around[0] == 0xcd ||
+	       (around[0] == 0x0f && (around[1] == 0x05 || around[1] == 0x34));
 }
 
 #define SIGNAL_RED_ZONE 128u /* what a signal's frame leaves alone, below the interrupted stack pointer */

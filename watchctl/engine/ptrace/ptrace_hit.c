@@ -524,12 +524,12 @@ static bool take_merged(struct tracer *k, struct traced *t, const struct user_re
 static bool is_without_cause(const struct traced *t, const siginfo_t *info,
 			     const struct user_regs_struct *regs)
 {
-	uint8_t before[2];
+	uint8_t around[WIRE_TRAP_CODE];
 
 	return info->si_code == TRAP_BRKPT && (uint64_t)(uintptr_t)info->si_addr == regs->rip &&
 	       !(regs->eflags & X86_EFLAGS_TF) &&
-	       proc_read_some(t->tid, regs->rip - 2, before, sizeof(before)) == sizeof(before) &&
-	       !wire_code_raises_trap(before);
+	       proc_read_some(t->tid, regs->rip - 2, around, sizeof(around)) == sizeof(around) &&
+	       !wire_code_raises_trap(around);
 }
 
 /* Of the only register that is set; of several, nobody can say which. False: none is. */
