@@ -182,7 +182,7 @@ static void drop_texts(char **text, size_t *n, size_t to)
 		free(text[--*n]);
 }
 
-/* What is to be said of the logs is said of those that are compared in the end. */
+/* Says nothing of the logs: that is said of those that are compared in the end. */
 static bool can_be_reference(struct diff_result *r, const struct diff_options *o)
 {
 	const size_t notes = r->nnotes, doubts = r->ndoubts;
