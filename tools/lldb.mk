@@ -34,7 +34,8 @@ $(LLDB_LIB): $(LLDB_OBJ)
 # Unit tests of what is in it.
 LLDB_UNITS := $(addprefix $(BUILD)/tests/unit/,test_abi test_prototypes test_lldb_shim test_planner test_stepper_lldb test_stepper_lldb_harm test_lldb_process)
 $(LLDB_UNITS): $(LLDB_LIB)
-$(LLDB_UNITS): LIBS := $(LLDB_LIB) $(LIB) $(LIBS) $(LLDB_LIBS)
+$(LLDB_UNITS): UNIT_MORE := $(LLDB_LIB)
+$(LLDB_UNITS): UNIT_LIBS := $(LLDB_LIBS)
 
 $(BUILD)/watchctl/%.o: watchctl/%.cc $(BUILD)/flags | packages
 	@mkdir -p $(@D)

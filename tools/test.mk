@@ -1,8 +1,14 @@
-# Tests. Unit: one cmocka program a module, tests/unit/ROOM/test_NAME.c, linked with the whole library.
+# Tests. Unit: one cmocka program a module, tests/unit/ROOM/test_NAME.c, linked with the whole library, as a shared one:
+# of an archive of 28 MB, 160 programs take minutes to link.
 # End to end: pytest on the program as it was built; victims are compiled by tests/e2e/conftest.py.
 
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN := $(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(UNIT_SRC)))
+# `make unit UNIT="trace view/test_diff"`: the programs of rooms, or single ones.
+UNIT ?=
+UNIT_NAMED = $(filter $(foreach u,$(UNIT),tests/unit/$(u).c tests/unit/$(u)/%),$(UNIT_SRC))
+UNIT_RUN = $(if $(UNIT),$(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(UNIT_NAMED))),$(UNIT_BIN))
+LIB_SO := $(BUILD)/libwatchctl.so
 vpath test_%.c $(sort $(dir $(UNIT_SRC)))
 E2E ?= tests/e2e
 PYTEST ?= $(PYTHON) -m pytest
@@ -15,8 +21,9 @@ test: | packages-test ## unit and end-to-end tests, but for the slow ones
 	$(Q)$(MAKE) --no-print-directory unit
 	$(Q)$(MAKE) --no-print-directory e2e
 
-unit: $(UNIT_BIN) ## unit tests only
-	@tools/run-units $(UNIT_BIN)
+unit: $(UNIT_RUN) ## unit tests only: make unit UNIT="trace view/test_diff" (rooms, or single programs)
+	@$(if $(UNIT_RUN),,echo "make unit: no unit test is below tests/unit/ by the name $(UNIT)" >&2; exit 2)
+	@tools/run-units $(UNIT_RUN)
 
 e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen $(BUILD)/tests/bench/calllog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" E2E_MARK="$(E2E_MARK)" tools/run-e2e $(E2E)
@@ -29,10 +36,25 @@ oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libu
 	@tests/oracle/run-unwind-oracle $(BUILD)
 	@tests/oracle/run-preload-oracle $(BUILD)
 
-$(UNIT_BIN): $(BUILD)/tests/unit/%: %.c $(LIB) $(CAPTURE_PARTS) $(CALLTRACE_PARTS) | packages-test
+$(LIB_SO): $(LIB_OBJ) tools/test.mk
+	$(if $(Q),@echo "  LD      $@")
+	$(Q)$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(LIB_OBJ) $(LIBS)
+
+# Tests themselves are not optimized: most of the time goes into compiling them. Those that look at their own code, or
+# at all of their own memory, are, and have the library inside.
+UNIT_WHOLE := $(addprefix $(BUILD)/tests/unit/test_,forked listing self_walk stepper_ptrace_harm trampoline)
+UNIT_CFLAGS = $(CFLAGS:-O2=-O0)
+UNIT_LIB = $(LIB_SO) -Wl,-rpath,$(abspath $(BUILD))
+$(UNIT_WHOLE): UNIT_CFLAGS = $(CFLAGS)
+$(UNIT_WHOLE): UNIT_LIB = $(LIB)
+$(UNIT_WHOLE): $(LIB)
+$(filter-out $(UNIT_WHOLE),$(UNIT_BIN)): $(LIB_SO)
+
+$(UNIT_BIN): $(BUILD)/tests/unit/%: %.c $(CAPTURE_PARTS) $(CALLTRACE_PARTS) tools/test.mk | packages-test
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  UNIT    $*")
-	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIB) $(CAPTURE_PARTS) $(CALLTRACE_PARTS) $(LIB) $(LIBS) -lcmocka
+	$(Q)$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS) $(UNIT_CFLAGS) $(LDFLAGS) -o $@ $< \
+		$(UNIT_LIB) $(UNIT_MORE) $(CAPTURE_PARTS) $(CALLTRACE_PARTS) $(UNIT_LIB) $(LIBS) $(UNIT_LIBS) -lcmocka
 
 -include $(UNIT_BIN:%=%.d)
 
