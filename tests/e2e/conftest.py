@@ -16,6 +16,8 @@ import pytest
 from as_found import snapshot
 from waiting import WAIT, heard, ready, started, wait_until, wait_until_it_has_run  # noqa: F401
 
+pytest_plugins = ["durations"]
+
 ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ROOT / "tests" / "victims"
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
