@@ -8,8 +8,12 @@ SHELL_SCRIPTS = $(sort $(shell grep -rlIE '^\#!.*[/ ](ba)?sh( |$$)|^\# shellchec
 # The headers that the build makes: some sources cannot be parsed without them.
 GENERATED := $(BUILD)/handler_image.h $(BUILD)/record.skel.h $(BUILD)/tasks.skel.h $(BUILD)/flow.skel.h $(BUILD)/syscall_names.h $(BUILD)/page_assets.h $(BUILD)/page_diff_assets.h $(BUILD)/perfetto_trace.pb-c.h
 
-.PHONY: check layers sleeps schema-show lint tidy analyze cppcheck shellcheck manlint format format-fix asan tsan tsan-parts valgrind fuzz fuzz-programs
-check: layers sleeps lint format ## layers, sleeps, lint and format: what can be known without running anything
+# The files that differ from a commit, and those that git does not know yet.
+changed_since = $(shell git diff --name-only --diff-filter=d $(1) && git ls-files --others --exclude-standard)
+
+.PHONY: check layers sleeps lines schema-show lint tidy analyze cppcheck shellcheck manlint format format-fix
+.PHONY: asan tsan tsan-parts valgrind fuzz fuzz-programs
+check: layers sleeps lines lint format ## layers, sleeps, lines, lint, format: what is known without running anything
 
 layers: all ## every include and every symbol against the layers
 	@tools/layers . $(BUILD)
@@ -17,10 +21,17 @@ layers: all ## every include and every symbol against the layers
 sleeps: ## every test that sleeps for a fixed time has a reason in tests/sleeps.txt
 	@tools/check-sleeps
 
+lines: ## what a change adds (since LINT_SINCE): comments that begin with What or Who, lines of over 120 columns
+	@tools/check-lines $(or $(LINT_SINCE),$(shell tools/lint-since))
+
+# FORMAT_SINCE=COMMIT: only the files that differ from it.
+FORMAT_SINCE ?=
+FORMAT_C = $(if $(FORMAT_SINCE),$(filter $(C_FILES),$(call changed_since,$(FORMAT_SINCE))),$(C_FILES))
 format: | packages-check ## lists the files that clang-format would change
-	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES) 2>&1 | sed -n 's/^\([^ :]*\):.*code should be.*/\1/p' \
-		| sort -u | sed 's/^/not formatted (make format-fix): /' | { ! grep .; }
-	@echo "format: $(words $(C_FILES)) files"
+	@printf '%s\n' $(FORMAT_C) | xargs -r -P"$$(nproc)" -n64 $(CLANG_FORMAT) --dry-run -Werror 2>&1 \
+		| sed -n 's/^\([^ :]*\):.*code should be.*/\1/p' | sort -u \
+		| sed 's/^/not formatted (make format-fix): /' | { ! grep .; }
+	@echo "format: $(words $(FORMAT_C)) files"
 
 format-fix: | packages-check ## rewrites them
 	$(CLANG_FORMAT) -i $(C_FILES)
@@ -38,7 +49,7 @@ lint: tidy analyze cppcheck shellcheck manlint ## clang-tidy, gcc's analyzer, cp
 # all files, one part of N.
 LINT_SINCE ?=
 LINT_SAMPLE ?=
-LINT_CHANGED = $(shell git diff --name-only --diff-filter=d $(LINT_SINCE) && git ls-files --others --exclude-standard)
+LINT_CHANGED = $(call changed_since,$(LINT_SINCE))
 LINT_PART = $(shell printf '%s\n' $(PRODUCT_C) | awk 'NR % $(lastword $(subst /, ,$(LINT_SAMPLE))) == $(firstword $(subst /, ,$(LINT_SAMPLE)))')
 LINT_C = $(if $(LINT_SINCE),$(filter $(PRODUCT_C),$(LINT_CHANGED)),$(if $(LINT_SAMPLE),$(LINT_PART),$(PRODUCT_C)))
 
