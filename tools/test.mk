@@ -16,7 +16,7 @@ PYTEST ?= $(PYTHON) -m pytest
 # What takes long, or judges time or chance, is marked slow, and runs in `make test-slow`. Who asks for tests by E2E gets all that fit.
 E2E_MARK ?= $(if $(filter tests/e2e,$(E2E)),not slow)
 
-.PHONY: test test-slow unit e2e oracle
+.PHONY: test test-slow unit e2e e2e-durations near oracle
 test: | packages-test ## unit and end-to-end tests, but for the slow ones
 	$(Q)$(MAKE) --no-print-directory unit
 	$(Q)$(MAKE) --no-print-directory e2e
@@ -30,6 +30,14 @@ e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/stepl
 
 test-slow: ## end-to-end tests that take more than 3 s each, or judge time or chance (half an hour; E2E_SAMPLE=0/4: a quarter)
 	$(Q)$(MAKE) --no-print-directory e2e E2E_MARK=slow
+
+e2e-durations: ## end-to-end tests, and how long each takes into tests/e2e/durations.txt (on a quiet machine)
+	$(Q)E2E_WRITE_DURATIONS=1 $(MAKE) --no-print-directory e2e
+
+# NEAR="--since COMMIT --seconds 30 --plan"
+NEAR ?=
+near: ## checks and tests of what a change is near to, in two minutes: NEAR=--plan says which
+	@BUILD="$(BUILD)" $(PYTHON) -B tools/near $(NEAR)
 
 oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)
 	@tests/oracle/run-gdb-oracle $(BUILD)

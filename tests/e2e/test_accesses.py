@@ -1,3 +1,4 @@
+# rooms: engine/handler engine/intake engine/plan handler view/event monitor
 """What a watch tells of accesses, against what the victim says it did and what gdb says of the code."""
 import contextlib
 import ctypes

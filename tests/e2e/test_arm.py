@@ -1,3 +1,4 @@
+# rooms: debugger
 """watchctl-arm and its companions inside gdb and lldb, on a program that accounts for its own accesses (armed.c)."""
 import os
 import re

@@ -1,3 +1,4 @@
+# rooms: engine monitor
 """Which engine is chosen without a wish: the least intrusive that keeps every promise for these watches here."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: base cli monitor
 """One clear sentence, a documented exit code, the target unharmed."""
 import contextlib
 import errno

@@ -1,3 +1,4 @@
+# rooms: trace/log trace/rows cli
 """
 Whatever is given to them as a log, the commands that read logs say in one sentence what is wrong with it, or print
 what of it can be read, and end soon and in little memory: report, export, diff, symbolize, top, snapshot.

@@ -1,3 +1,4 @@
+# rooms: completion
 """bash's completion of symbols, typed on a terminal of its own: what readline makes of quotes, colons and arrows counts."""
 import os
 import pty

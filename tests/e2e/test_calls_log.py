@@ -1,3 +1,4 @@
+# rooms: trace/calls view/callpage view/event
 """Logs whose calls are in LOG/calls.N: each view against an account of the pattern of tests/bench/calllog_gen.c."""
 import json
 import re

@@ -1,3 +1,4 @@
+# rooms: calltrace trace/calls
 """
 calltrace-cc: programs are built with it, run, and what was recorded is held to what each program says itself about its
 calls (tests/victims/calltrace/account.h), at each level of optimization.

@@ -1,3 +1,4 @@
+# rooms: calltrace/runtime calltrace/stub
 """
 libcalltrace's functions, in programs that calltrace-cc has built: logs that a program begins and ends, closed logs, the
 library that does nothing.

@@ -1,3 +1,4 @@
+# rooms: trace/core calltrace/runtime
 """
 The calls of a program that has died, from its core: held to what the program says itself about them
 (tests/victims/calltrace/dies.c), by the kernel's core where this system leaves one in the working directory, and by gdb's.

@@ -1,3 +1,4 @@
+# rooms: calltrace view/diff
 """
 watchctl diff of what calltrace-cc records: runs of one program are the same, and of others the first difference is the
 call that the program names itself; where calls are missing, that no difference was found says nothing.

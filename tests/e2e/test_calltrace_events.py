@@ -1,3 +1,4 @@
+# rooms: calltrace
 """
 Events of the program's own in the call tracer's logs: held to what the program says itself about them
 (tests/victims/calltrace/own_events.c), which needs no function that was compiled for the tracer.

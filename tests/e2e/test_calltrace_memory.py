@@ -1,3 +1,4 @@
+# rooms: calltrace
 """
 What pointers point to, as filters ask for it: what is recorded is what the program says of it itself, at each level of
 optimization, in logs, flight recorders and cores. Memory that is not there does no harm, and bytes that are not known are

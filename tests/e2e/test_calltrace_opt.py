@@ -1,3 +1,4 @@
+# rooms: calltrace/opt calltrace/config calltrace/pass
 """
 calltrace-opt and the settings of the compile-time tools: a module goes through it between two steps of clang's; rules say
 which functions are traced. What a program then records is held to the rules as Python's fnmatch and re read them.

@@ -1,3 +1,4 @@
+# rooms: calltrace/pass
 """
 The compile-time tracer and Rust: Debian's rustc with the plugin of its LLVM, and its bitcode by calltrace-opt. What is
 recorded is held to what the program says itself (tests/victims/calltrace/rust.rs).

@@ -1,3 +1,4 @@
+# rooms: calltrace
 """
 Parameters and results that filters ask for: what is recorded is what the program prints of them itself, at each level of
 optimization, in logs, flight recorders and cores. A value that is not known is said to be that, and is never another.

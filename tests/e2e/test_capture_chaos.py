@@ -1,3 +1,4 @@
+# rooms: stackwalk trace/tags
 """Captures in a program in which everything happens at once, and collectors that die, stop and come again.
 
 The victim (tests/victims/chaos_captures.c) checks itself; what it says that it made must be what the log holds and what

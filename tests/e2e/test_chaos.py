@@ -1,3 +1,4 @@
+# rooms: tests/chaos
 """Watchctl comes and goes in every way on a program that checks itself: a short run of `make chaos`, and what it has found."""
 import json
 import math

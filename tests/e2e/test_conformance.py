@@ -1,3 +1,4 @@
+# rooms: engine handler
 """
 Conformance: the same victims under each engine, the logs compared access by access.
 

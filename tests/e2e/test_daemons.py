@@ -1,3 +1,4 @@
+# rooms: engine target monitor
 """--fork follow to the end: the session lasts as long as anybody who is followed lives, and misses none of them."""
 import collections
 import os

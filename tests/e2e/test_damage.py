@@ -1,3 +1,4 @@
+# rooms: trace
 """Logs of every kind, damaged at random: a short run of `make damage-proof`."""
 import os
 import re

@@ -1,3 +1,4 @@
+# rooms: view/diff
 """watchctl diff: the difference that tests/bench/steplog_gen.c puts into a log is the one that is named; forms, exit
 status, bad input; watch logs and tag logs by a second writer."""
 

@@ -1,3 +1,4 @@
+# rooms: view/diff step
 """watchctl diff: what came in differently is named first, with its place; what is the same is no difference."""
 import json
 import os

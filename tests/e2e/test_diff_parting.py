@@ -1,3 +1,4 @@
+# rooms: view/diff code/insn
 """watchctl diff: the branch at which two runs part, by its line, also in what is inlined or in another build."""
 import json
 import os

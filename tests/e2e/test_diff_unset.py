@@ -1,3 +1,4 @@
+# rooms: view/diff
 """watchctl diff: what a called function has yet to write is whatever the stack holds, and no difference."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: docs man README.md CONTRIBUTING.md examples cli/options
 """The documentation against the program: examples are run, links lead somewhere, commands and options exist.
 
 A block that begins with ``` console is a session: lines after "$ " are run, in one shell and a folder with copies of

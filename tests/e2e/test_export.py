@@ -1,3 +1,4 @@
+# rooms: view/export
 """
 `watchctl export`: each format is read by a reader that knows nothing of watchctl (jq, sqlite3, Graphviz, and those in
 export_readers.py), and held to what is known without the log: the account of the program that wrote it.

@@ -1,3 +1,4 @@
+# rooms: view/export
 """
 `watchctl export --to callgrind`: callgrind_annotate reads it, and a reader of the format; both find the times that
 follow from the calls and returns of `watchctl report --json`, counted interval by interval.

@@ -1,3 +1,4 @@
+# rooms: view/export
 """
 `watchctl export --to perfetto`: a reader of protobuf and of Perfetto's messages finds every call, access and value that
 `watchctl report --json` has, at the same times.

@@ -1,3 +1,4 @@
+# rooms: tests/faults base
 """A system call or an allocation of ours that fails harms neither us nor the target, and is told: a part of `make faults`."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: engine/plan handler base
 """Filters: what passes is recorded, what does not is counted, and nothing else gets lost."""
 import re
 import time

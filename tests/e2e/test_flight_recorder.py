@@ -1,3 +1,4 @@
+# rooms: trace/log
 """Logs of flight recorders, by a second writer and a second reader; and `watchctl snapshot`."""
 
 import json

@@ -1,3 +1,4 @@
+# rooms: flow/graph cli/flow trace/flow
 """`watchctl flow record --attach-log LOG`: edges of kind `data`, from who wrote a watched variable to who read it. The accesses are told by the
 program itself, and stand in a log that is made here, as of a watch: so this runs where no variable can be watched."""
 import json

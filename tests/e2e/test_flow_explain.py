@@ -1,3 +1,4 @@
+# rooms: flow/explain flow/kernel cli/flow
 """`watchctl flow explain`: hangs whose causes the victim knows (tests/victims/hangs.c), told live."""
 import os
 import subprocess

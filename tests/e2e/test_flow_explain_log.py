@@ -1,3 +1,4 @@
+# rooms: flow/blame flow/graph flow/rules trace/flow cli/flow
 """`watchctl flow explain LOG`: recorded hangs of known cause, and what a log of a good time says of one."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: flow/explain
 """`watchctl flow explain` of packaged programs that hang on purpose: a sample of `make explain-live-proof`."""
 import sys
 

@@ -1,3 +1,4 @@
+# rooms: flow/kernel flow/graph flow/rules monitor/flow trace/flow cli/flow
 """`watchctl flow record`, and what `flow graph` and `flow path` say of such logs."""
 import collections
 import contextlib

@@ -1,3 +1,4 @@
+# rooms: flow/graph monitor/flow
 """`watchctl flow record --stacks`: where threads wait for long. The program's own functions say what their stacks must be."""
 import json
 import os

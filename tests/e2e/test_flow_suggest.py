@@ -1,3 +1,4 @@
+# rooms: flow/graph flow/rules
 """`watchctl flow suggest`: rules that a log gives reason for, as a file of rules."""
 import json
 import re

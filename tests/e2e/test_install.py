@@ -1,3 +1,4 @@
+# rooms: tools/install.mk debian
 """`make install` below a DESTDIR, as a package is made: all is there, works from there, and goes again."""
 import os
 import re

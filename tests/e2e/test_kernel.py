@@ -1,3 +1,4 @@
+# rooms: engine/kernel engine/ring view/event
 """What the kernel does to a variable on the program's behalf: which call, read or write, from and to which value."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: target monitor engine/arm
 """Launch mode: armed before the program's first instruction, and for libraries that come later."""
 import json
 import os

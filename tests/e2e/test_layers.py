@@ -1,3 +1,4 @@
+# rooms: tools/layers
 """tools/layers: what breaks the layers is found and named by file and line, what keeps them passes."""
 
 import subprocess

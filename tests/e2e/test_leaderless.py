@@ -1,3 +1,4 @@
+# rooms: target
 """Programs whose first thread has ended while others go on: the kernel shows their memory under another number."""
 import json
 import os

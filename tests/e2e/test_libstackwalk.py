@@ -1,3 +1,4 @@
+# rooms: stackwalk trace/tags
 """libstackwalk as a program's author meets it: installed, linked, and collecting by itself.
 
 The victim (tests/victims/captures.c) prints what its log must hold; the log is read back with `watchctl report`.

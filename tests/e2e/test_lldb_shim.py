@@ -1,3 +1,4 @@
+# rooms: step/lldb
 """LLDB moves the program: the same calls, parameters and returns as the default mover gives, and no harm."""
 import itertools
 import json

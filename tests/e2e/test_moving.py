@@ -1,3 +1,4 @@
+# rooms: engine monitor code/locate
 """What moves: each thread's own variables, what a path of pointers leads to, code that runs; forks and execs."""
 import collections
 import os

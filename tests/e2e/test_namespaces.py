@@ -1,3 +1,4 @@
+# rooms: target
 """Processes of other mount and pid namespaces: their files and their thread ids are not ours."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# rooms: tools/nightly
 """tools/nightly: parts take turns, remember what they found, and go on where the last call ended."""
 import importlib.machinery
 import importlib.util

@@ -1,3 +1,4 @@
+# rooms: handler target engine/handler
 """The target is left as it was found, whatever happens to watchctl or to itself."""
 import itertools
 import os

@@ -1,3 +1,4 @@
+# rooms: view/page
 """`watchctl report LOG --html FILE`: the page in a browser, against what `watchctl report --json` prints of the same log."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: view/diff/html view/page
 """`watchctl diff GOOD BAD --html FILE` in a browser: both runs beside each other, on wide and narrow screens."""
 import json
 import re

@@ -1,3 +1,4 @@
+# rooms: cli/flow/page flow/graph
 """The page of a log of the system's events: its data against `flow graph` and `flow path`, and what a browser makes of it."""
 import base64
 import json

@@ -1,3 +1,4 @@
+# rooms: view/page view/callpage
 """`watchctl report LOG --html FILE` of calls: the page in a browser, against `report --json` and the account of the program itself."""
 import json
 import re

@@ -1,3 +1,4 @@
+# rooms: patch/library probe/library
 """watchctl patch --library: programs that load a drop-in library do what they do with the original, and their probes record it all."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# rooms: patch probe monitor/patch cli/patch
 """watchctl patch into running programs: what probes see and record, and that nothing of the program's is harmed or left behind."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# rooms: patch/plan cli/patch
 """watchctl patch --plan: what it finds against objdump and readelf, and whether what it plans would be safe."""
 
 import bisect

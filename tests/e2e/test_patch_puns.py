@@ -1,3 +1,4 @@
+# rooms: patch/plan patch/apply
 """watchctl patch where only punned jumps fit: in loops of the victim's that count by themselves how often they ran, and in real programs."""
 
 import os

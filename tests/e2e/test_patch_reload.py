@@ -1,3 +1,4 @@
+# rooms: patch/apply monitor/patch
 """watchctl patch and what of files is mapped when, and where: libraries that are unloaded and loaded again, pieces of a file that are mapped once more."""
 
 import os

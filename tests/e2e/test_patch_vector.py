@@ -1,3 +1,4 @@
+# rooms: patch/probe probe
 """PROBE_VECTOR: vector registers as the program has them, floating point in probes, and nothing of the program's state changed by it."""
 import os
 import subprocess

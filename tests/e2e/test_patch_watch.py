@@ -1,3 +1,4 @@
+# rooms: patch monitor
 """Probes in a program and watches of its variables at the same time."""
 
 import os

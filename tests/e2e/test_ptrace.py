@@ -1,3 +1,4 @@
+# rooms: engine/ptrace target/stop
 """--engine ptrace: every access by a stop, the program otherwise undisturbed, alive whatever is killed."""
 import contextlib
 import ctypes

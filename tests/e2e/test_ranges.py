@@ -1,3 +1,4 @@
+# rooms: engine/plan engine/arm
 """Ranges of any size and place: the bytes asked for, all of them, and no others."""
 import pytest
 

@@ -1,3 +1,4 @@
+# rooms: monitor session
 """--ready-fd: whoever starts watchctl hears when he can rely on it, and hears an end if that never comes."""
 import os
 import re

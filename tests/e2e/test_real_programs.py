@@ -1,3 +1,4 @@
+# rooms: engine code view/event
 """Packaged programs that nobody here wrote: what is told of them against what they, the kernel and gdb say."""
 import json
 import re

@@ -1,3 +1,4 @@
+# rooms: trace/log monitor/live view/trigger
 """watchctl record: the flight recorder's command, its bound, its triggers and what they save."""
 import json
 import os

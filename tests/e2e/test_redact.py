@@ -1,3 +1,4 @@
+# rooms: trace/rows trace/log view/rewrite
 """--no-values and --redact: what was to be withheld is nowhere in the log, in no view, and nobody takes it for 0."""
 import csv
 import io

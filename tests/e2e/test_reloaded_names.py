@@ -1,3 +1,4 @@
+# rooms: code/symbols code/elf
 """Names of a library that is replaced on disk and loaded again, against the program's own account of who stored what."""
 
 import json

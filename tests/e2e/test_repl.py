@@ -1,3 +1,4 @@
+# rooms: cli/repl
 """The REPL: what its commands do and say, against the victims' own accounts, from scripts and pipes."""
 import re
 import subprocess

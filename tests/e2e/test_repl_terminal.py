@@ -1,3 +1,4 @@
+# rooms: cli/repl
 """The REPL at a terminal: its line, completion, history and keys, and what is left when it ends."""
 import os
 import re

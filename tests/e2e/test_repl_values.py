@@ -1,3 +1,4 @@
+# rooms: cli/repl code/dwarf code/locate
 """print and x of the REPL: what they show of a process against what gdb shows of it."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: code/elf code/symbols trace/log
 """A log keeps names from files that were replaced while it was recorded, against addr2line on a copy of the old file."""
 
 import json

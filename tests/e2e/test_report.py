@@ -1,3 +1,4 @@
+# rooms: view/print view/table view/event trace/log
 """watchctl report and the command table, run as a user runs them, on logs written by another program."""
 
 import json

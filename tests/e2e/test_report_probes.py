@@ -1,3 +1,4 @@
+# rooms: view/print view/event trace/rows
 """What probes record, from a log to everything that reads one: report, the exports, symbolize, snapshot, babeltrace2."""
 
 import csv

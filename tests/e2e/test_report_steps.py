@@ -1,3 +1,4 @@
+# rooms: view/print view/event step/model
 """watchctl report on step recordings: summary, tree, filters, JSON, mixed logs, damage. Logs by tests/bench/steplog_gen.c."""
 import collections
 import json

@@ -1,3 +1,4 @@
+# rooms: view/print trace/tags
 """Captured stacks in `watchctl report`: on logs written by another program, and on recorded ones."""
 
 import json

@@ -1,3 +1,4 @@
+# rooms: engine handler
 """Accesses that lead whoever records them to touch what is watched, or what has gone: the program neither stands nor dies."""
 import os
 import select

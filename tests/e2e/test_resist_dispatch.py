@@ -1,3 +1,4 @@
+# rooms: target
 """Programs that dispatch their system calls themselves (Wine, Proton): one of ours could end them by SIGSYS."""
 import os
 

@@ -1,3 +1,4 @@
+# rooms: target/inject
 """Servers that fork while a watch comes and goes: nothing of us is left in any child, or it is said in which, and why."""
 import contextlib
 import json

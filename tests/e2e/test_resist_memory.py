@@ -1,3 +1,4 @@
+# rooms: target handler
 """Programs that do to their memory what makes a watch on it difficult, or leave none for us."""
 import os
 import shutil

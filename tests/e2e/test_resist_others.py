@@ -1,3 +1,4 @@
+# rooms: target engine
 """Others at the same program: debuggers and tracers before us, beside us and after us, and a crowd of watchctls."""
 import random
 import re

@@ -1,3 +1,4 @@
+# rooms: target
 """Programs that are shut in, or are more than we are: watched with nothing broken, or refused in a clear sentence."""
 import contextlib
 import os

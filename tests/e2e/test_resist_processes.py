@@ -1,3 +1,4 @@
+# rooms: target engine
 """Forks, execs, ends, stops and parents: nobody around the watched program sees anything that would not have been."""
 import contextlib
 import os

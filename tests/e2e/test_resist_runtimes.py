@@ -1,3 +1,4 @@
+# rooms: engine target code
 """Programs with a runtime of their own (JIT, garbage collection, signals, stacks): what is told of them, and what they notice."""
 import json
 import subprocess

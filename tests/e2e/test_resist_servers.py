@@ -1,3 +1,4 @@
+# rooms: engine target
 """Servers at work for clients that verify every answer: an event loop, processes that share memory, processes with one job each."""
 import contextlib
 import os

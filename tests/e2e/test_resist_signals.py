@@ -1,3 +1,4 @@
+# rooms: handler engine/handler
 """Programs whose signals, stacks and timers are hard to share: they get each signal of theirs as if alone, and none of ours."""
 import ctypes
 import os

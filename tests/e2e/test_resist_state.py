@@ -1,3 +1,4 @@
+# rooms: handler target/inject
 """A thread's state at a hit and around our coming and going; and programs that check themselves."""
 import subprocess
 

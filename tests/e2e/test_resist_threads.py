@@ -1,3 +1,4 @@
+# rooms: engine
 """Threads that are born and end by the thousand, in crowds and in odd ways, while each engine comes and goes."""
 import os
 import re

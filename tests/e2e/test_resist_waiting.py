@@ -1,3 +1,4 @@
+# rooms: handler engine/handler
 """A watchctl that does not get on (stopped, blocked, not read) holds the program up once, for a moment, and never again."""
 import contextlib
 import ctypes

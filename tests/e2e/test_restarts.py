@@ -1,3 +1,4 @@
+# rooms: target/stop
 """
 A stop interrupts system calls that wait with a time limit, and the kernel resumes those by restart_syscall(2). A seccomp
 filter that allows the calls need not allow that one: then a stop of ours must not be the end of the program, nor of the

@@ -1,3 +1,4 @@
+# rooms: engine/ring engine/kernel engine/perf
 """The ring engine: nothing in the program, the kernel records; with a BPF program of ours, or by its own samples."""
 import collections
 import os

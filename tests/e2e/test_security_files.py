@@ -1,3 +1,4 @@
+# rooms: base trace/log cli/output
 """Every file that watchctl makes is for its owner alone, whatever the umask; and no link that somebody else has put there is followed."""
 import os
 import re

@@ -1,3 +1,4 @@
+# rooms: engine monitor
 """What each engine takes, and that nothing more is kept: a plain user, capabilities instead of root, root."""
 import json
 import os

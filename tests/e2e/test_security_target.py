@@ -1,3 +1,4 @@
+# rooms: engine/intake engine/ring
 """A target that is compromised, or was written to do harm: it can tell lies about itself, and nothing more."""
 import json
 import os

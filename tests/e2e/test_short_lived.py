@@ -1,3 +1,4 @@
+# rooms: engine target code/elf
 """Programs, children and threads that are over before anybody could look at what they had mapped."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: monitor/slots engine/arm
 """watchctl list and clear: who holds the debug registers, and freeing what a killed watchctl left."""
 import json
 import os

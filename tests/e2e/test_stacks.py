@@ -1,3 +1,4 @@
+# rooms: code/unwind handler view/event
 """
 Stacks of every shape, under each engine, against the return addresses that the victim itself tells: those that its
 compiler knows, those that it put there, and where the kernel said that a signal interrupted it.

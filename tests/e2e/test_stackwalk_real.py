@@ -1,3 +1,4 @@
+# rooms: stackwalk code/unwind
 """libstackwalk's walk of the own stack inside packaged programs, as libunwind and libgcc do: `make oracle` in short."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: step cli/request
 """`watchctl step`: what the command line promises, on a program that says what it did."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: target step cli/request
 """`watchctl step -- PROGRAM`: its addresses are the same in each run, and it does not notice."""
 import ctypes
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: step/model view/diff
 """Changes that a call makes in memory are recorded when it ends, and a difference is that call's, not its readers'."""
 import json
 import os

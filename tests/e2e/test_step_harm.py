@@ -1,3 +1,4 @@
+# rooms: step/ptrace step/insn
 """A recorded program comes to no harm, whatever happens to the recorder: it runs on, right, without a breakpoint."""
 import os
 import random

@@ -1,3 +1,4 @@
+# rooms: step/ptrace step/model
 """`watchctl step` on a program that calls a small function again and again: what it says of that, and does about it."""
 import os
 import pty

@@ -1,3 +1,4 @@
+# rooms: step/model code/dwarf
 """Changes of variables whose types are known are those of their members, with their types; else those of words."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: step patch monitor/calls
 """`watchctl step --stepper patch`: the same recordings as with breakpoints, made by the functions themselves."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: step view/diff
 """Two good runs of a real program do not differ, and a failed call is named: the quick part of `make proof`."""
 import json
 import sys

@@ -1,3 +1,4 @@
+# rooms: step view/diff
 """A changed operator or constant is found where it stands: the quick part of `make proof`."""
 import sys
 

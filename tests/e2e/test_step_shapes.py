@@ -1,3 +1,4 @@
+# rooms: step
 """`watchctl step` on calls in every shape: what the log says against the account that the program gives of itself."""
 import json
 import re

@@ -1,3 +1,4 @@
+# rooms: step/model code/insn view/diff
 """Results that are none: what a function without one leaves in its place is not compared; one that is ignored is."""
 import json
 import os

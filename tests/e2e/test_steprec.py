@@ -1,3 +1,4 @@
+# rooms: cli/steprec step/lldb
 """The steprec commands inside an interactive LLDB, on a program that writes down its own calls (lldb_calls.c)."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: code/symbols view/rewrite
 """watchctl symbolize: names for the code addresses of a log, from build ids, kept in the log."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# rooms: stackwalk trace/tags
 """Captures of tagged stacks: every one accounted for, its stack the program's own, whatever becomes of either side."""
 import collections
 import json

@@ -1,3 +1,4 @@
+# rooms: code/tls engine
 """A thread-local variable of a library that was loaded later: each thread's copy comes into being when it is first used."""
 import collections
 import re

@@ -1,3 +1,4 @@
+# rooms: code/tls engine
 """A thread-local variable from the first moment of each thread: of the first one, and of those to come."""
 import collections
 import json

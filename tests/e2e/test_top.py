@@ -1,3 +1,4 @@
+# rooms: cli/top view/table
 """watchctl top, in a terminal: what it shows against what the victim says of itself, its keys, its forms without
 a screen, and that the terminal and the victim are left as they were whatever ends it."""
 import fcntl

@@ -1,3 +1,4 @@
+# rooms: cli/top monitor/calls
 """`watchctl top --calls`: its counts against the victim's own account, its times against each other, and its screen."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: monitor/calls patch cli/trace trace/calls probe/calls
 """`watchctl trace`: every call of running programs, against the accounts that they give of themselves, and with nothing of theirs harmed."""
 import json
 import os

@@ -1,3 +1,4 @@
+# rooms: monitor/calls cli/trace
 """`watchctl trace`: which functions are chosen. The program counts its calls itself."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# rooms: monitor/calls patch
 """`watchctl trace` of all functions of packaged programs and of two libraries each: the quick part of `make trace-proof`."""
 import shutil
 import sys

@@ -1,3 +1,4 @@
+# rooms: monitor/calls patch/plan
 """`watchctl trace --untraced`: functions that cannot be traced, and those of which not all ends are seen, against the victim's symbols."""
 import json
 import os

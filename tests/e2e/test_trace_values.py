@@ -1,3 +1,4 @@
+# rooms: monitor/calls step/model probe/calls
 """`watchctl trace --args`: parameters and results, against what `watchctl step` reads of the same calls while the program stands."""
 import re
 import signal

@@ -1,3 +1,4 @@
+# rooms: target patch
 """Programs whose code the CPU never executes: Valgrind and its kind run a translation, of which a patch or a breakpoint becomes a part that stays."""
 
 import os

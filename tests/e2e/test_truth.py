@@ -1,3 +1,4 @@
+# rooms: code/insn
 """Every kind of instruction with a memory operand, executed: docs/truth.md."""
 import os
 import re

@@ -1,3 +1,4 @@
+# rooms: engine/handler engine/plan
 """Without CAP_BPF and CAP_PERFMON nothing in the kernel keeps our signals from a program that has begun to use SIGTRAP itself."""
 import json
 import os

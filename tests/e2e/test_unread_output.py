@@ -1,3 +1,4 @@
+# rooms: cli/output base session
 """Nobody reads what is printed: the program, the recording and its log go on, and nothing of it is lost in silence."""
 import fcntl
 import json

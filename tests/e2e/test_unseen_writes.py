@@ -1,3 +1,4 @@
+# rooms: engine view/event
 """Values that change without an access that a debug register could see: old values stay true, and the change is said."""
 import ctypes
 import os

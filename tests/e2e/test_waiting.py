@@ -1,3 +1,4 @@
+# rooms: tests/e2e/waiting.py
 """The waits of the tests, and what they say when they give up: looked at in a run of pytest of its own."""
 import os
 import subprocess

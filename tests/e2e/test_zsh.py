@@ -1,3 +1,4 @@
+# rooms: completion
 """zsh's completion, in a zsh on a terminal of its own."""
 import os
 import pty
