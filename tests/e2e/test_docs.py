@@ -6,6 +6,8 @@ examples/, and every line shown after them must be in what they print; numbers m
 out: where it is missing, nothing else may be printed. Libstackwalk is there as if it had been installed.
 """
 import contextlib
+import fnmatch
+import functools
 import os
 import re
 import shutil
@@ -118,6 +120,46 @@ def test_links_lead_somewhere(page):
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name}: {target}"
         assert not anchor or anchor in anchors(there), f"{page.name}: {target}"
+
+
+# Names that look like ours and are not, each with the reason.
+FOREIGN_NAMES = {
+    "app.c": "a user's program",
+    "malloc.c": "glibc's source, where an access was",
+    "calltrace.toml": "what a user writes",
+    "/tmp/perf-PID.map": "what a JIT compiler writes for perf",
+    ".nightly/": "what `make nightly` leaves, and git ignores",
+}
+ENDINGS = "c|h|S|cc|hh|py|mk|js|css|map|toml|txt"
+SOURCE_NAME = re.compile(rf"(?<![\w./*+-])(?:[\w.*+-]*/)*[\w.*+-]+(?:\.(?:{ENDINGS})(?![\w*-])|/(?![\w.*+-]))")
+
+
+@functools.cache
+def paths_of_ours():
+    """Each file and, with a slash behind it, each folder, with a slash in front."""
+    found = []
+    for folder, inside, files in os.walk(ROOT):
+        inside[:] = [name for name in inside if not name.startswith((".", "build")) and name != "__pycache__"]
+        below = "/" + os.path.relpath(folder, ROOT) if folder != str(ROOT) else ""
+        found += [f"{below}/{name}" for name in files] + [f"{below}/{name}/" for name in inside]
+    return found
+
+
+def source_names(page):
+    """What stands in `quotes` and looks like a path; of the page about the sources the files of its drawings, too."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    names = {name for quoted in re.findall(r"`([^`]+)`", text) for name in SOURCE_NAME.findall(quoted)}
+    if page.name == "architecture.md":
+        names |= {name for name in SOURCE_NAME.findall(text) if not name.endswith("/")}
+    return sorted(names - set(FOREIGN_NAMES))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_file_of_ours_that_a_page_names_exists(page):
+    """A name is the end of a path: `look.c`, `explain/look.c`; it may have a *, or NAME and ROOM, for any word."""
+    known = paths_of_ours()
+    stale = [name for name in source_names(page) if not fnmatch.filter(known, "*/" + re.sub(r"NAME|ROOM", "*", name))]
+    assert not stale, f"{page.relative_to(ROOT)} names what is not there: {' '.join(stale)}"
 
 
 def test_every_page_is_reached_from_the_index():
