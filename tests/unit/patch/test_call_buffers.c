@@ -25,12 +25,13 @@ struct scene {
 
 static void begin(struct scene *s)
 {
+	const size_t len = (sizeof(*s->shared) + CHUNKS * CHUNK_BYTES + 4095) / 4096 * 4096;
 	struct probe_place p = { .calls_at = CALLS_AT };
 
 	memset(s, 0, sizeof(*s));
-	s->shared = aligned_alloc(4096, sizeof(*s->shared) + CHUNKS * CHUNK_BYTES);
+	s->shared = aligned_alloc(4096, len);
 	assert_non_null(s->shared);
-	memset(s->shared, 0, sizeof(*s->shared) + CHUNKS * CHUNK_BYTES);
+	memset(s->shared, 0, len);
 	s->shared->nchunks = s->shared->nfree = CHUNKS;
 	s->shared->chunk_bytes = CHUNK_BYTES;
 	s->shared->chunk_at = CHUNK_AT;
