@@ -32,7 +32,11 @@ struct own_log {
 	struct signature_types types;
 	struct file_identity file[OWN_FILES];
 	pid_t pid;
+	struct own_log *next; /* in @forgotten */
 };
+
+/* Of this process's ancestors: reachable, so that no leak checker of the program's takes them for leaks. */
+static struct own_log *forgotten;
 
 /* Paths */
 
@@ -398,8 +402,11 @@ struct wc_error *own_log_close(struct own_log *l)
 	struct wc_error *err = check_descriptors(l);
 
 	/* The writer closes what is not ours: it is left as it is, like that of a program that was killed. */
-	if (!err)
-		err = tracelog_writer_close(l->w);
+	if (err) {
+		own_log_give_up(l);
+		return err;
+	}
+	err = tracelog_writer_close(l->w);
 	signature_types_deinit(&l->types);
 	free(l);
 	return err;
@@ -412,11 +419,26 @@ void own_log_discard(struct own_log *l)
 	free(l);
 }
 
+static void close_ours(struct own_log *l)
+{
+	for (int i = 0; i < OWN_FILES; i++)
+		if (descriptor_is_ours(l, i))
+			close(*descriptor(l, i));
+}
+
+void own_log_give_up(struct own_log *l)
+{
+	close_ours(l);
+	tracelog_writer_forget(l->w);
+	signature_types_deinit(&l->types);
+	free(l);
+}
+
 void own_log_forget(struct own_log *l)
 {
 	if (!l)
 		return;
-	for (int i = 0; i < OWN_FILES; i++)
-		if (descriptor_is_ours(l, i))
-			close(*descriptor(l, i));
+	close_ours(l);
+	l->next = forgotten;
+	forgotten = l;
 }

@@ -49,7 +49,13 @@ struct wc_error *own_log_close(struct own_log *l);
 /* Removes it, and frees. */
 void own_log_discard(struct own_log *l);
 
-/* In a copy of the process: closes its descriptors and leaves everything else. Async-signal-safe. Accepts NULL. */
+/* Frees it, and leaves what is in its files, like those of a program that was killed. */
+void own_log_give_up(struct own_log *l);
+
+/*
+ * In a copy of the process: closes its descriptors and leaves everything else, which another thread of the parent's may
+ * have been changing. Async-signal-safe. Accepts NULL.
+ */
 void own_log_forget(struct own_log *l);
 
 /* The module that @record lies in: a path, or "" if it is unknown. For sentences. */

@@ -111,8 +111,7 @@ static void give_up(struct wc_error *err)
 {
 	modules_switch(false);
 	threads_finish();
-	own_log_forget(runtime.log);
-	runtime.log = NULL;
+	own_log_give_up(take_ptr(runtime.log));
 	say_error(err);
 }
 

@@ -46,4 +46,7 @@ struct tracelog_writer {
 /* Forgets which stacks are in the log: they are written anew when they come again. */
 void tracelog_forget_stacks(struct tracelog_writer *w);
 
+/* Frees @w and leaves its files as they are: who calls it has closed them. */
+void tracelog_writer_forget(struct tracelog_writer *w);
+
 #endif

@@ -204,6 +204,12 @@ void tracelog_writer_closep(struct tracelog_writer **w)
 	wc_error_free(tracelog_writer_close(*w));
 }
 
+void tracelog_writer_forget(struct tracelog_writer *w)
+{
+	w->files.fd = w->files.dir = w->mark = -1;
+	writer_free(w);
+}
+
 void tracelog_writer_discard(struct tracelog_writer *w)
 {
 	if (!w)
