@@ -13,7 +13,8 @@ PASS_C_FLAGS := -std=gnu11 -Wmissing-prototypes -Wstrict-prototypes
 CONFIG_BASE := $(addprefix watchctl/base/,error.c utf8.c map64.c text_buf.c words/similar.c words/edit_distance.c)
 CONFIG_OBJ := $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard calltrace/config/*.c calltrace/config/*.cc)))
 pass_obj = $(patsubst calltrace/pass/%,$(BUILD)/calltrace/pass-$(1)/%.o,$(basename $(wildcard calltrace/pass/*.c calltrace/pass/*.cc)))
-PASS_BASE := $(CONFIG_BASE:%.c=$(BUILD)/pic/%.o)
+# Built for it, and never instrumented: a compiler that knows nothing of a sanitizer loads it.
+PASS_BASE := $(CONFIG_BASE:%.c=$(BUILD)/calltrace/%.o)
 PASS := $(BUILD)/libcalltrace-pass.so
 PASSES := $(PASS_BUILT:%=$(BUILD)/libcalltrace-pass-%.so)
 
@@ -28,6 +29,11 @@ endif
 $(BUILD)/calltrace/config/%.o: calltrace/config/%.c $(BUILD)/flags | packages
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
+	$(Q)$(CC) $(PASS_C_FLAGS) $(CONFIG_FLAGS) -c -o $@ $<
+
+$(BUILD)/calltrace/watchctl/%.o: watchctl/%.c $(BUILD)/flags | packages
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC      $< (pass)")
 	$(Q)$(CC) $(PASS_C_FLAGS) $(CONFIG_FLAGS) -c -o $@ $<
 
 # The library of TOML has exceptions and types at run time.
@@ -69,7 +75,7 @@ $(CALLTRACE_OPT): $(CALLTRACE_OPT_OBJ) $(call pass_obj,$(PASS_NEWEST)) $(CONFIG_
 	$(if $(Q),@echo "  LD      $@")
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -L$(PASS_DIR)/lib -lLLVM-$(PASS_NEWEST)
 
--include $(CONFIG_OBJ:.o=.d) $(CALLTRACE_OPT_OBJ:.o=.d)
+-include $(CONFIG_OBJ:.o=.d) $(PASS_BASE:.o=.d) $(CALLTRACE_OPT_OBJ:.o=.d)
 
 # The compilers with the pass and the runtime.
 CALLTRACE_CC_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard calltrace/cc/*.c))
