@@ -101,13 +101,21 @@ class Target:
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True,
                                         preexec_fn=ends_with_us)
         self.pid = int(self.process.stdout.readline().split()[1])
-        time.sleep(0.05)  # its threads begin
+        self.settled()
         if self.warm:
             self.warm(self)
-        self.before = self.snapshot()
+        self.before = self.settled()
 
     def snapshot(self):
         return snapshot(self.pid, "[stack]", "[heap]")
+
+    def settled(self):
+        """A snapshot that two before it agree with: who makes a thread has all signals blocked meanwhile."""
+        seen = []
+        while len(seen) < 3 or any(differences(one, seen[-1]) for one in seen[-3:]):
+            time.sleep(0.05)
+            seen.append(self.snapshot())
+        return seen[-1]
 
     def state(self):
         return Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -176,6 +184,9 @@ def shapes(text, session):
         elif o.get("type") == "summary":
             whole = "counted" in o and o["recorded"] + o["lost"] + o["filtered"] == o["counted"]
             kinds.add(("summary", "whole" if whole else "NOT WHOLE"))
+        elif o.get("type") == "site":  # its names; whether its last values are known is a matter of who came between
+            kinds.add(("site", o.get("function"), o.get("line"), o.get("kind"),
+                       tuple(sorted(k for k in o if not k.startswith(("old", "new"))))))
         elif o.get("type") in ("lost", "note"):
             continue
         elif o.get("type") == "slots":  # "sight" says how each thread was looked at
@@ -540,6 +551,13 @@ def self_test():
         "a file too many": Outcome(0, summary, "", ["log/events", "log/events.tmp"]),
     }
     missed = [name for name, o in wrong.items() if not judge(Nobody(True), base, o)]
+    site = '{"type":"site","function":"f","line":1,"kind":"write","old":"0x1"}\n'
+    named, nameless, uncertain = (Outcome(0, summary + line, "", []) for line in (
+        site, site.replace('"function":"f","line":1,', ""), site.replace('"old":"0x1"', '"old_uncertain":true')))
+    if not judge(Nobody(True), Baseline([named], session=False), nameless):
+        missed.append("a site without a name")
+    if judge(Nobody(True), Baseline([named], session=False), uncertain):
+        missed.append("another thread's write in between was found to be wrong")
     told = Outcome(1, "", "watchctl: out of memory\n", [])
     if judge(Nobody(True), base, good) or judge(Nobody(True), base, told):
         missed.append("what is right was found to be wrong")
