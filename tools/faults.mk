@@ -7,7 +7,7 @@ FAULTS_RUN = env --default-signal BUILD="$(BUILD)" PYTHONDONTWRITEBYTECODE=1 $(P
 FAULTS ?=
 
 .PHONY: faults faults-programs
-faults: faults-programs ## every system call and allocation of ours fails once, in thirty scenarios (an hour)
+faults: faults-programs ## every system call and allocation of ours fails once, in each scenario (an hour and more)
 	@$(FAULTS_RUN) $(FAULTS)
 
 faults-programs: all $(FAULTS_SO) $(FAULTS_VICTIMS)

@@ -232,7 +232,16 @@ def step_logs(folder):
                         VICTIMS / "faults_steps", bad], check=True, capture_output=True)
 
 
+def call_log(folder):
+    subprocess.run([WATCHCTL, "trace", "-q", "-o", folder / "calls", "--", VICTIMS / "faults_steps", "0"], check=True, capture_output=True)
+
+
+def flow_log(folder):
+    subprocess.run([WATCHCTL, "flow", "record", "-t", "0.3", "-o", folder / "flow"], check=True, capture_output=True)
+
+
 HAMMER = (VICTIMS / "hammer", "2", "150")
+TRACE = ["trace", "-p", "{pid}", "--function", "*bump", "--max-rate", "0", "-n", "40", "--json"]
 WATCH = ["-p", "{pid}", "-v", "scratch", "-s", "8", "-w", "-n", "12", "--json"]
 SCRIPT = """attach {pid}
 watch scratch -s 8 -w
@@ -272,12 +281,24 @@ SCENARIOS = [
     Scenario("step", ["step", "-p", "{pid}", "--from", "work", "--count", "3", "--events", "40", "-t", "5", "-o", "{dir}/log", "--json"],
              (VICTIMS / "hammer", "2", "150"), live=True),
     Scenario("step-launch", ["step", "--from", "main", "-o", "{dir}/log", "--json", "--", VICTIMS / "faults_steps", "0"], live=True),
+    Scenario("trace", TRACE, HAMMER, live=True),
+    Scenario("trace-log", [*TRACE, "-o", "{dir}/log"], HAMMER, live=True),
+    Scenario("trace-args", [*TRACE, "--args", "-o", "{dir}/log"], HAMMER, live=True),
+    Scenario("trace-launch", ["trace", "-o", "{dir}/log", "--json", "--", VICTIMS / "faults_steps", "0"], live=True),
+    Scenario("patch", ["patch", "-p", "{pid}", "--at", "entry bump", "--call", "on_bump", "-n", "12", "--json", HERE / "faults_probes.c"],
+             HAMMER, live=True),
+    Scenario("patch-plan", ["patch", "--plan", "--sites", "--at", "lock *", "--at", "entry *", "--json", VICTIMS / "hammer"]),
+    Scenario("flow-explain", ["flow", "explain", "-p", "{pid}", "--all", "--json"], HAMMER, live=True),
+    Scenario("flow-record", ["flow", "record", "-t", "0.3", "-o", "{dir}/log", "--json"], live=True),
+    Scenario("flow-graph", ["flow", "graph", "{flow}", "--to", "json"]),
     Scenario("tags", ["-p", "{pid}", "--tags", "-n", "12", "--json"], (VICTIMS / "faults_tags",), live=True, warm=True),
     Scenario("repl", [], HAMMER, live=True, stdin=SCRIPT),
     Scenario("report", ["report", "{log}", "--regs"]),
     Scenario("report-json", ["report", "{log}", "--json"]),
     Scenario("report-tree", ["report", "{log}", "--tree"]),
     Scenario("report-html", ["report", "{log}", "--html", "{dir}/page.html"]),
+    Scenario("report-calls", ["report", "{calls}", "--calls", "--json"]),
+    Scenario("report-calls-html", ["report", "{calls}", "--html", "{dir}/page.html"]),
     Scenario("report-steps", ["report", "{steps}0", "--calls", "--json"]),
     Scenario("export-chrome", ["export", "{log}", "--to", "chrome", "-o", "{dir}/out"]),
     Scenario("export-speedscope", ["export", "{log}", "--to", "speedscope", "-o", "{dir}/out"]),
@@ -317,7 +338,7 @@ class Run:
     def words(self):
         log = self.work / "copy" if self.scenario.prepare == "copy" else self.material / "log"
         fill = {"{pid}": str(self.target.pid if self.target else 0), "{dir}": str(self.work), "{log}": str(log),
-                "{steps}": str(self.material / "steps")}
+                "{steps}": str(self.material / "steps"), "{calls}": str(self.material / "calls"), "{flow}": str(self.material / "flow")}
 
         def filled(word):
             for k, v in fill.items():
@@ -607,9 +628,11 @@ def main():
         folder = Path(name)
         fixed_log(folder)
         step_logs(folder)
-        for s in SCENARIOS:
-            if options.scenario and s.name not in options.scenario:
-                continue
+        asked = [s for s in SCENARIOS if s.name in (options.scenario or names)]
+        for word, make in (("{calls}", call_log), ("{flow}", flow_log)):
+            if any(word in s.words for s in asked):
+                make(folder)
+        for s in asked:
             ways, tried, reached, findings = examine(s, folder, options, folder)
             totals.update(ways=ways, tried=tried, failed=reached, findings=len(findings), scenarios=1)
             if not options.json:
