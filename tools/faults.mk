@@ -22,7 +22,3 @@ $(BUILD)/victims/faults_%: tests/faults/faults_%.c $(CAPTURE_SO)
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC      $<")
 	$(Q)gcc -O1 -g -Istackwalk -o $@ $< -L$(BUILD) -lstackwalk -Wl,-rpath,$(abspath $(BUILD))
-
-$(BUILD)/victims/hammer: tests/victims/hammer.c
-	@mkdir -p $(@D)
-	$(Q)gcc -O2 -g -pthread -o $@ $<

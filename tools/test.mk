@@ -1,6 +1,6 @@
 # Tests. Unit: one cmocka program a module, tests/unit/ROOM/test_NAME.c, linked with the whole library, as a shared one:
 # of an archive of 28 MB, 160 programs take minutes to link.
-# End to end: pytest on the program as it was built; victims are compiled by tests/e2e/conftest.py.
+# End to end: pytest on the program as it was built; victims.mk builds those that it watches.
 
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN := $(patsubst %.c,$(BUILD)/tests/unit/%,$(notdir $(UNIT_SRC)))
@@ -25,7 +25,9 @@ unit: $(UNIT_RUN) ## unit tests only: make unit UNIT="trace view/test_diff" (roo
 	@$(if $(UNIT_RUN),,echo "make unit: no unit test is below tests/unit/ by the name $(UNIT)" >&2; exit 2)
 	@tools/run-units $(UNIT_RUN)
 
-e2e: all faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(BUILD)/tests/bench/steplog-gen $(BUILD)/tests/bench/ring-gen $(BUILD)/tests/bench/accesslog-gen $(BUILD)/tests/bench/probelog-gen $(BUILD)/tests/bench/calllog-gen $(BUILD)/tests/bench/pagelog-gen | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+LOG_GENERATORS := \
+	$(addprefix $(BUILD)/tests/bench/,steplog-gen ring-gen accesslog-gen probelog-gen calllog-gen pagelog-gen)
+e2e: all victims faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(LOG_GENERATORS) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" E2E_MARK="$(E2E_MARK)" tools/run-e2e $(E2E)
 
 test-slow: ## end-to-end tests that take more than 3 s each, or judge time or chance (half an hour; E2E_SAMPLE=0/4: a quarter)

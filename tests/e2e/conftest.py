@@ -13,6 +13,7 @@ from pathlib import Path
 
 import failure_report
 import pytest
+import recipes
 from as_found import snapshot
 from waiting import WAIT, heard, ready, started, wait_until, wait_until_it_has_run  # noqa: F401
 
@@ -23,116 +24,7 @@ VICTIMS = ROOT / "tests" / "victims"
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
 
-# What a program is linked with that captures its stacks.
-STACKWALK = {
-    "@stackwalk.so": [f"-I{ROOT}/stackwalk", str(BUILD / "libstackwalk.so"), f"-Wl,-rpath,{BUILD}"],
-    "@stackwalk.a": [f"-I{ROOT}/stackwalk", str(BUILD / "libstackwalk.a")],
-}
-
-# name: (sources, compiler and flags)
-RECIPES = {
-    "puppet": (["puppet.c"], "gcc -O2 -g -pthread -ldl"),
-    "puppet_fp": (["puppet.c"], "gcc -O0 -g -fno-omit-frame-pointer -pthread -ldl"),
-    "puppet_nopie": (["puppet.c"], "gcc -O2 -g -no-pie -fno-pie -pthread -ldl"),
-    "puppet_static": (["puppet.c"], "gcc -O2 -g -static -pthread"),
-    "puppet_static_pie": (["puppet.c"], "gcc -O2 -g -static-pie -pthread"),
-    "puppet_musl": (["puppet.c"], "musl-gcc -O2 -g -static -pthread"),
-    "puppet_stripped": (["puppet.c"], "gcc -O2 -s -rdynamic -pthread -ldl"),
-    "libplugin.so": (["plugin.c"], "gcc -O2 -g -shared -fPIC"),
-    "armed": (["armed.c"], "gcc -O0 -g"),
-    "lldb_calls": (["lldb_calls.c"], "gcc -O1 -g -pthread -fno-optimize-sibling-calls"),
-    "lldb_calls_agree": (["lldb_calls.c"], "gcc -O2 -g -pthread"),
-    "step_mover_toil": (["step_mover_toil.c"], "gcc -O2 -g -pthread"),
-    "linked": (["linked.c"], "gcc -O2 -g"),
-    "inputs": (["inputs.c"], "gcc -O0 -g"),
-    "out_params": (["out_params.c"], "gcc -O1 -g -fno-inline"),
-    "parting": (["parting.c"], "gcc -O1 -g"),
-    "parting_O2": (["parting.c"], "gcc -O2 -g"),
-    "parting_other": (["parting.c"], "gcc -O1 -g -DOTHER"),
-    "changes": (["changes.c"], "gcc -O0 -g -pthread"),
-    "members": (["members.c", "members_other.c"], "gcc -O0 -g"),
-    "members_plain": (["members.c", "members_other.c"], "gcc -O0"),
-    "unused_results": (["unused_results.c"], "gcc -O0 -g -w"),
-    "unused_results_O1": (["unused_results.c"], "gcc -O1 -g -w"),
-    "unused_results_clang": (["unused_results.c"], "clang -O1 -g -w"),
-    "unused_results_untyped": (["unused_results.c"], "gcc -O0 -g0 -w"),
-    "unused_results_untyped_O1": (["unused_results.c"], "gcc -O1 -g0 -w"),
-    "hammer": (["hammer.c"], "gcc -O2 -g -pthread"),
-    "sites": (["sites.c"], "gcc -O1 -g -pthread"),
-    "own_handler": (["own_handler.c"], "gcc -O1 -g"),
-    "masked_handler": (["masked_handler.c"], "gcc -O1 -g"),
-    "raise_rounds": (["raise_rounds.c"], "gcc -O1 -g"),
-    "trap_rounds": (["trap_rounds.c"], "gcc -O1 -g -pthread"),
-    "counter_go": (["counter.go"], "go build"),
-    "mover": (["mover.c"], "gcc -O2 -g -pthread"),
-    "patched": (["patched.c"], "gcc -O2 -g -pthread -ldl"),
-    "summed": (["summed.c"], "gcc -O2 -g"),
-    "trace_churn": (["trace_churn.c"], "gcc -O2 -g -pthread"),
-    "causes": (["causes.c"], "gcc -O1 -g -D_GNU_SOURCE -pthread"),
-    "hangs": (["hangs.c"], "gcc -O1 -g -pthread"),
-    "traced_values": (["traced_values.c"], "gcc -O2 -g -pthread"),
-    "traced": (["traced.c"], "gcc -O2 -g -pthread"),
-    "traced_stripped": (["traced.c"], "gcc -O2 -s -pthread"),
-    "traced_static_pie": (["traced.c"], "gcc -O2 -g -static-pie -pthread"),
-    "traced_musl": (["traced.c"], "musl-gcc -O1 -g -static -pthread"),
-    "traced_cet": (["traced.c"], "gcc -O3 -g -fcf-protection -pthread"),
-    "patched_static": (["patched.c"], "gcc -O2 -g -static -pthread -ldl -Wno-error"),
-    "patched_static_pie": (["patched.c"], "gcc -O2 -g -static-pie -pthread -ldl -Wno-error"),
-    "libplugged.so": (["plugged.c"], "gcc -O2 -g -shared -fPIC"),
-    "libplugged_anew.so": (["plugged.c"], "gcc -O1 -g -DANEW -shared -fPIC"),
-    "reloads": (["reloads.c"], "gcc -O2 -g"),
-    "libdropped.so.1": (["dropped_lib.c"], f"gcc -O1 -g -shared -fPIC -Wl,-soname,libdropped.so.1 -Wl,--version-script={VICTIMS}/dropped_lib.map"),
-    "libdropped_other.so": (["dropped_other.c"], "gcc -O1 -g -shared -fPIC -Wl,-soname,libdropped_other.so -L@ -l:libdropped.so.1"),
-    "dropped_app": (["dropped_app.c"], "gcc -O1 -g -L@ -l:libdropped.so.1 -l:libdropped_other.so -pthread"),
-    "dropped_app_nopie": (["dropped_app.c"], "gcc -O1 -g -no-pie -fno-pie -L@ -l:libdropped.so.1 -l:libdropped_other.so -pthread"),
-    "dropped_later": (["dropped_later.c"], "gcc -O1 -g -pthread"),
-    "patch_hammer": (["patch_hammer.c"], "gcc -O2 -g -pthread"),
-    "punned": (["punned.c", "punned.S"], "gcc -O2 -g -pthread -ldl"),
-    "punned_nopie": (["punned.c", "punned.S"], "gcc -O2 -g -no-pie -fno-pie -pthread -ldl"),
-    "untraced": (["untraced.S"], "gcc -no-pie"),
-    "libuntraced.so": (["untraced.S"], "gcc -shared"),
-    "libpunned.so": (["punned.S"], "gcc -shared"),
-    "mover_static": (["mover.c"], "gcc -O2 -g -static -pthread"),
-    "tls_born": (["tls_born.c"], "gcc -O2 -g -pthread"),
-    "tls_born_static": (["tls_born.c"], "gcc -O2 -g -static -pthread"),
-    "tls_born_static_pie": (["tls_born.c"], "gcc -O2 -g -static-pie -pthread"),
-    "tls_born_musl": (["tls_born.c"], "musl-gcc -O2 -g -static -pthread"),
-    "tls_born_hidden": (["tls_born.c"], "musl-gcc -O2 -g -static -pthread -DHIDDEN_SETUP"),
-    "unseen": (["unseen.c"], "gcc -O1 -g -pthread"),
-    "tls_late": (["tls_late.c"], "gcc -O1 -g -pthread -ldl"),
-    "libtls_late.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -DCOUNTER=late"),
-    "libtls_late_gnu2.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -mtls-dialect=gnu2 -DCOUNTER=late"),
-    "libtls_other.so": (["tls_late_lib.c"], "gcc -O1 -g -shared -fPIC -DCOUNTER=other"),
-    "restarts": (["restarts.c"], "gcc -O1 -g -pthread"),
-    "mover_fortran": (["mover_fortran.f90"], "gfortran -O1 -g -J@"),
-    "noperf": (["noperf.c"], "gcc -O1"),
-    "sandboxed": (["sandboxed.c"], "gcc -O1 -g"),
-    "aligned": (["aligned.c"], "gcc -O1 -g"),
-    "altstack": (["altstack.c"], "gcc -O1 -g -pthread"),
-    "own_traps": (["own_traps.c"], "gcc -O1 -g"),
-    "lifecycle": (["lifecycle.c"], "gcc -O2 -g -pthread"),
-    "kernel_calls": (["kernel_calls.c"], "gcc -D_GNU_SOURCE -O2 -g -pthread"),
-    "requests": (["requests.c"], "gcc -O1 -g"),
-    "hot": (["hot.c"], "gcc -O1 -g"),
-    "resist_procs": (["resist_procs.c"], "gcc -O2 -g -pthread"),
-    "same_places": (["same_places.c"], "gcc -O2 -g"),
-    "same_places_fp": (["same_places.c"], "gcc -O1 -g -fno-omit-frame-pointer"),
-    "forker": (["forker.c"], "gcc -O2 -g -pthread"),
-    "resist_seccomp": (["resist_seccomp.c"], "gcc -O2 -g -pthread"),
-    "resist_dispatch": (["resist_dispatch.c"], "gcc -O2 -g -pthread"),
-    "resist_signals": (["resist_signals.c"], "gcc -O2 -g -pthread -Wl,-z,now"),  # to bind lazily takes 3 KB of stack
-    "orphan": (["orphan.c"], "gcc -O2 -g"),
-    "beats": (["beats.c"], "gcc -O2 -g -pthread -ldl"),
-    "causeless": (["causeless.c"], "gcc -O1 -g -pthread"),
-    "daemons": (["daemons.c"], "gcc -O2 -g -pthread"),
-    "secrets": (["secrets.c"], "gcc -O1 -g"),
-    "resist_ring": (["../hostile/resist_ring.c"], f"gcc -O1 -g -pthread -I{ROOT}"),
-    "tagged": (["tagged.c"], "gcc -O2 -g -fomit-frame-pointer @stackwalk.so -pthread -ldl"),
-    "tagged_static": (["tagged.c"], "gcc -O2 -s -static -w @stackwalk.a -pthread"),
-    "tagged_static_pie": (["tagged.c"], "gcc -O2 -g -static-pie -w @stackwalk.a -pthread"),
-    "tagged_signals": (["tagged_signals.c"], "gcc -O2 -g @stackwalk.so"),
-    "libtagged.so": (["tagged_plugin.c"], "gcc -O2 -g -shared -fPIC @stackwalk.a"),
-}
+STACKWALK = recipes.stackwalk(BUILD)
 
 
 def pytest_configure(config):
@@ -205,34 +97,21 @@ def locked(path):
         yield
 
 
-def compile_victim(command, sources, target):
-    flags = [f for word in command.split() for f in STACKWALK.get(word, [word])]
-    if flags[0] == "go":
-        line = ["go", "build", "-o", str(target), str(sources[0])]
-    else:
-        flags = [f.replace("@", str(target.parent)) for f in flags]
-        line = [flags[0], *[str(p) for p in sources], *flags[1:], "-o", str(target)]
-    env = dict(os.environ, HOME=str(target.parent), GOCACHE=str(target.parent / "gocache"))
-    subprocess.run(line, check=True, env=env, timeout=WAIT)
-
-
 @pytest.fixture(scope="session")
 def build():
-    """build(name) -> the victim's path, compiled at most once."""
-    out = BUILD / "victims"
-    out.mkdir(parents=True, exist_ok=True)
+    """build(name) -> the victim's path. `make victims` has built it."""
+    known = recipes.read()
 
-    def make(name):
-        sources, command = RECIPES[name]
-        target = out / name
-        paths = [VICTIMS / s for s in sources]
-        paths_used = paths + [BUILD / f"lib{w[1:]}" for w in command.split() if w in STACKWALK]
-        with locked(out / f".{name}.lock"):  # several workers may want it at once
-            if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in paths_used):
-                compile_victim(command, paths, target)
+    def path(name):
+        assert name in known, f"no victim {name}; one begins with a line like /* build {name}: gcc -g */ (e2e/recipes.py)"
+        target, recipe = BUILD / "victims" / name, known[name]
+        if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in recipe.sources):
+            if recipe.missing():
+                pytest.skip(f"{name} needs {recipe.missing()}, which is not installed")
+            raise AssertionError(f"{target} is not there, or older than its source: make victims")
         return str(target)
 
-    return make
+    return path
 
 
 class Victim:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECIPES, WAIT, WATCHCTL, wait_until
+from conftest import WAIT, WATCHCTL, wait_until
 
-RECIPES["follow_coroutine"] = (["follow_coroutine.c"], "gcc -O1 -g")
 
 
 def finish(w, v, *lines):

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from as_found import code_of  # noqa: E402
-from conftest import WAIT, WATCHCTL, ready, wait_until  # noqa: E402
+from conftest import VICTIMS, WAIT, WATCHCTL, ready, wait_until  # noqa: E402
 
 PROBES = r"""
 #include <watchctl/probe.h>
@@ -297,9 +297,10 @@ def test_a_name_that_is_nowhere_yet_is_waited_for(build, probes, tmp_path):
 
 
 def test_a_line_of_a_library_that_is_not_there_yet_is_waited_for(build, probes, tmp_path):
+    line = 1 + (VICTIMS / "plugged.c").read_text().splitlines().index("\treturn a ^ 5;")
     shutil.copy(build("libplugged.so"), tmp_path)
     log = tmp_path / "log"
-    done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", "plugged.c:9", "--call", "nothing", probes, "-o", str(log), "--",
+    done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", f"plugged.c:{line}", "--call", "nothing", probes, "-o", str(log), "--",
                            build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert [t["count"] for t in of_type(report(log), "probe_total")] == [20]

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 from between import Between
-from conftest import RECIPES
-
-RECIPES["resist_access"] = (["resist_access.c"], "gcc -O2 -g -pthread")
 
 # No guard in the kernel, as for any plain user; who may see the kernel's accesses all the same.
 WITHOUT, SEEING = [["setpriv", "--bounding-set", drop] if os.geteuid() == 0 else []

@@ -6,9 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import RECIPES, WAIT, WATCHCTL, snapshot, wait_until
-
-RECIPES["resist_memory"] = (["resist_memory.c"], "gcc -O2 -g -pthread")
+from conftest import WAIT, WATCHCTL, snapshot, wait_until
 
 ENGINES = ["handler", "ring", "ptrace"]
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -3,9 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import RECIPES, WAIT, WATCHCTL
-
-RECIPES["resist_state"] = (["resist_state.c"], "gcc -O2 -g")
+from conftest import WAIT, WATCHCTL
 
 ENGINES = {"handler": ["--engine", "handler"], "register": ["-i", "2"], "ring": ["--engine", "ring"],
            "ptrace": ["--engine", "ptrace"]}

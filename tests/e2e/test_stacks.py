@@ -13,22 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, RECIPES, ROOT, WAIT, wait_until, wait_until_it_has_run
+from conftest import BUILD, ROOT, WAIT, wait_until, wait_until_it_has_run
 
-RECIPES.update({
-    "libshape_a.so": (["shape_lib.c"], "gcc -O2 -g -shared -fPIC -DFRAME=64"),
-    "libshape_b.so": (["shape_lib.c"], "gcc -O2 -g -shared -fPIC -DFRAME=640"),
-    "shape": (["shape_calls.c"], f"gcc -O2 -g -fomit-frame-pointer -flto -Wl,-z,lazy -Wl,-rpath,{BUILD}/victims "
-              f"{BUILD}/victims/libshape_a.so -ldl"),
-    "shape_fp": (["shape_calls.c"], f"gcc -O1 -g -fno-omit-frame-pointer -foptimize-sibling-calls -Wl,-z,lazy -Wl,-rpath,{BUILD}/victims "
-                 f"{BUILD}/victims/libshape_a.so -ldl"),
-    "shape_jit": (["shape_jit.c"], "gcc -O2 -g"),
-    "shape_unwinds": (["shape_unwinds.cc"], "g++ -O2 -g"),
-    "shape_rust": (["shape_rust.rs"], "rustc -O -g"),
-    "shape_goroutines": (["shape_goroutines.go"], "go build"),
-})
-# Victims are built with another HOME, where rustup's rustc does not find itself.
-os.environ.setdefault("RUSTUP_HOME", os.path.expanduser("~/.rustup"))
 ENGINES = ["handler", "ring", "ptrace"]
 LIBC_START = {"__libc_start_call_main", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
               "_start"}

@@ -29,10 +29,10 @@ def test_calls_in_cpp_are_as_the_program_says(program, tmp_path, shape):  # noqa
     judge(text, objects(tmp_path / "log"))
 
 
-@pytest.mark.parametrize("build", ["step_shapes_lazy", "step_shapes_nopie"])
+@pytest.mark.parametrize("how", ["step_shapes_lazy", "step_shapes_nopie"])
 @pytest.mark.parametrize("shape", ["library", "callbacks", "jumps", "signals", "values"])
-def test_however_it_was_built(program, tmp_path, shape, build):  # noqa: F811
-    text = record(program, tmp_path / "log", build, shape, *PATCH)
+def test_however_it_was_built(program, tmp_path, shape, how):  # noqa: F811
+    text = record(program, tmp_path / "log", how, shape, *PATCH)
     judge(text, objects(tmp_path / "log"))
 
 

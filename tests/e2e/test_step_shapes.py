@@ -6,22 +6,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import BUILD, VICTIMS, WAIT, WATCHCTL, locked
-
-BUILT = BUILD / "victims"
-
-# Calls of the C library are to be calls.
-C_FLAGS = "-D_GNU_SOURCE -g -fno-builtin -D__NO_INLINE__ -pthread -ldl"
-
-# name: (source, compiler and flags)
-PROGRAMS = {
-    "step_shapes": ("step_shapes.c", f"gcc -O2 {C_FLAGS}"),
-    "step_shapes_O0": ("step_shapes.c", f"gcc -O0 {C_FLAGS}"),
-    "step_shapes_lazy": ("step_shapes.c", f"gcc -O2 {C_FLAGS} -Wl,-z,lazy -fcf-protection"),
-    "step_shapes_nopie": ("step_shapes.c", f"gcc -O2 {C_FLAGS} -no-pie -fno-pie"),
-    "step_shapes_cpp": ("step_shapes.cc", "g++ -O2 -g"),
-    "libstep_plugin.so": ("step_plugin.c", "gcc -D_GNU_SOURCE -O2 -g -shared -fPIC"),
-}
+from conftest import WAIT, WATCHCTL
 
 C_SHAPES = ["tail", "recursion", "signals", "library", "callbacks", "threads", "forks", "jumps", "handler_jumps",
             "coroutines", "quit", "values", "plugin"]
@@ -29,21 +14,9 @@ CPP_SHAPES = ["virtuals", "exceptions", "library"]
 EXITS = {"quit": 3}
 
 
-@pytest.fixture(scope="module")
-def program():
-    BUILT.mkdir(parents=True, exist_ok=True)
-
-    def make(name):
-        source, command = PROGRAMS[name]
-        target, path = BUILT / name, VICTIMS / source
-        newest = max(path.stat().st_mtime, (VICTIMS / "step_account.h").stat().st_mtime)
-        with locked(BUILT / f".{name}.lock"):  # several workers may want it at once
-            if not target.exists() or target.stat().st_mtime < newest:
-                words = command.split()
-                subprocess.run([words[0], str(path), *words[1:], "-o", str(target)], check=True, timeout=WAIT)
-        return str(target)
-
-    return make
+@pytest.fixture
+def program(build):
+    return build
 
 
 def record(program, log, name, shape, *options):
@@ -163,10 +136,10 @@ def test_calls_in_cpp_are_as_the_program_says(program, tmp_path, shape):
     judge(text, objects(tmp_path / "log"))
 
 
-@pytest.mark.parametrize("build", ["step_shapes_O0", "step_shapes_lazy", "step_shapes_nopie"])
+@pytest.mark.parametrize("how", ["step_shapes_O0", "step_shapes_lazy", "step_shapes_nopie"])
 @pytest.mark.parametrize("shape", ["library", "callbacks", "jumps", "signals", "threads", "values"])
-def test_however_it_was_built(program, tmp_path, shape, build):
-    text = record(program, tmp_path / "log", build, shape)
+def test_however_it_was_built(program, tmp_path, shape, how):
+    text = record(program, tmp_path / "log", how, shape)
     judge(text, objects(tmp_path / "log"))
 
 

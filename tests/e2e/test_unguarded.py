@@ -7,12 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import RECIPES, WAIT, WATCHCTL, wait_until
-
-RECIPES["own_signals"] = (["own_signals.c"], "gcc -O1 -g")
-RECIPES["block_later"] = (["block_later.c"], "gcc -O1 -g -pthread")
-RECIPES["fortran_main"] = (["fortran_main.f90"], "gfortran -O0 -g -J@")
-RECIPES["go_main"] = (["counter.go"], "go")
+from conftest import WAIT, WATCHCTL, wait_until
 
 UNGUARDED = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--inh-caps=-all"] if os.geteuid() == 0 else []
 HANDLER = ["-v", "flag", "-w", "--engine", "handler"]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, WAIT
+from conftest import BUILD, ROOT, WAIT
 
 FAILING = '''
 import waiting
@@ -24,7 +24,7 @@ def run_of(tmp_path):
     """run_of(text of tests, WAIT_FACTOR) -> what pytest says of them."""
     def run(text, factor):
         (tmp_path / "test_it.py").write_text(text)
-        env = dict(os.environ, WAIT_FACTOR=str(factor), PYTHONPATH=str(ROOT / "tests" / "e2e"))
+        env = dict(os.environ, BUILD=str(BUILD), WAIT_FACTOR=str(factor), PYTHONPATH=str(ROOT / "tests" / "e2e"))
         env.pop("PYTEST_XDIST_WORKER", None)
         env.pop("E2E_FAILED", None)
         return subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-q", str(tmp_path / "test_it.py")],

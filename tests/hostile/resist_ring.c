@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread -I. */
 /*
  * A compromised program: it finds the memory that it shares with its watcher, and writes there all the time,
  * by the way it is told:

@@ -28,6 +28,7 @@ sys.path.insert(0, str(E2E))
 
 import conftest  # noqa: E402
 import hang_scenes  # noqa: E402
+import recipes  # noqa: E402
 
 RETRY_S = 10
 PEER_LIMIT_S = 10  # neither comes back from a thread in D state
@@ -159,10 +160,9 @@ def chosen(names, quick, o):
 
 
 def run(report, folder, o):
-    (source,), recipe = conftest.RECIPES["hangs"]
-    program, copy = Path(folder) / "hangs", Path(folder) / source
-    copy.write_text((conftest.VICTIMS / source).read_text().replace('"/tmp/', f'"{folder}/'))  # what it leaves goes with the folder
-    conftest.compile_victim(recipe, [copy], program)
+    program, copy = Path(folder) / "hangs", Path(folder) / "hangs.c"
+    copy.write_text((conftest.VICTIMS / "hangs.c").read_text().replace('"/tmp/', f'"{folder}/'))  # what it leaves goes with the folder
+    recipes.compile_copy("hangs", copy, program)
     scenes = chosen(subprocess.check_output([program], text=True).split(), QUICK_SCENES, o)
     if scenes:
         report.head("scene")

@@ -24,6 +24,7 @@ sys.path.insert(0, str(E2E))
 
 import conftest  # noqa: E402
 import hang_scenes  # noqa: E402
+import recipes  # noqa: E402
 
 WANTED = 90.0
 TRIES = 2
@@ -76,10 +77,9 @@ def rank_of(lines, culprits):
 
 
 def run(folder, o):
-    (source,), recipe = conftest.RECIPES["hangs"]
-    program, copy = Path(folder) / "hangs", Path(folder) / source
-    copy.write_text((conftest.VICTIMS / source).read_text().replace('"/tmp/', f'"{folder}/'))
-    conftest.compile_victim(recipe, [copy], program)
+    program, copy = Path(folder) / "hangs", Path(folder) / "hangs.c"
+    copy.write_text((conftest.VICTIMS / "hangs.c").read_text().replace('"/tmp/', f'"{folder}/'))
+    recipes.compile_copy("hangs", copy, program)
     n = right = 0
     wrong = []
     for scene in subprocess.check_output([program], text=True).split():

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * aligned - a program that has unaligned accesses reported (the flag AC) while it writes a variable; and
  *waits in a system call that a debugger's stop ends with EINTR. Commands on standard input:

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * altstack - writes a variable on a thread with an alternate signal stack, and inside a handler that
  * runs on it. "pid N"; each line: ten writes of each kind; "ok".

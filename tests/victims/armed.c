@@ -1,3 +1,4 @@
+/* build: gcc -O0 -g */
 /*
  * armed - a program to be debugged, that accounts for its own accesses: what a debugger's watchctl-arm
  * recorded from the first call of work() on must be that. With an argument it goes on for so many seconds.

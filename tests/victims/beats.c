@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread -ldl */
 /*
  * beats - threads that do what a watch may make them wait for, and measure how they get on. "pid N", then
  *

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * Two threads write to `flag` all the time, some milliseconds apart. After a line of input a third does, too, and blocks
  * all signals. After another all end. Prints "pid N", "ok" after the first line, and the number of writes.

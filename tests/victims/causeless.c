@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * causeless - a thread that stands at one instruction, for a test that lets it have what the kernel makes of a debug exception
  * that left DR6 empty: SIGTRAP, TRAP_BRKPT, at that instruction. "causeless plain" has nothing before it; "causeless int1" has

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -D_GNU_SOURCE -pthread */
 /*
  * causes - `causes SEED STEPS`: threads of several processes bring each other to go on, by every means there is, and say who did it to whom.
  * The oracle of `watchctl flow graph`: what is printed is known from the program alone.

@@ -1,3 +1,4 @@
+/* build: gcc -O0 -g -pthread */
 /*
  * Functions that return nothing, and change memory: variables, what parameters point to, memory that is given back.
  * $FAULT says which of them does something else. Nothing that is changed shows in a parameter or a result of another

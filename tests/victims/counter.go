@@ -1,3 +1,6 @@
+// build counter_go: go build
+// build go_main: go build
+
 // counter - a Go program whose goroutines write a package variable. "pid N"; each line on standard
 // input makes every goroutine write 100 times; "ok TOTAL".
 package main

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * daemons - a program that goes on in its descendants, in the ways that there are. "pid N", then, after a
  *line "KIND N" on standard input (or at once, with these as arguments), it does as it says, and ends. Whoever

@@ -1,3 +1,5 @@
+/* build: gcc -O1 -g -L@ -l:libdropped.so.1 -l:libdropped_other.so -pthread */
+/* build dropped_app_nopie: gcc -O1 -g -no-pie -fno-pie -L@ -l:libdropped.so.1 -l:libdropped_other.so -pthread */
 /*
  * Uses the library that is replaced in every way: prints what it finds, and how often it has called dropped_add().
  *

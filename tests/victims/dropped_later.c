@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * Loads the library that is replaced when it has threads, a memory of its own, and a filter for system calls if that is asked for, or
  * lets nobody look at it:

@@ -1,3 +1,5 @@
+/* build libdropped.so.1: gcc -O1 -g -shared -fPIC -Wl,-soname,libdropped.so.1 */
+/* ... -Wl,--version-script=tests/victims/dropped_lib.map */
 /*
  * A library that a drop-in replaces: functions in two versions, data that a program copies, a thread-local variable, an IFUNC, a
  * constructor that calls it. dropped_calls counts how often dropped_add() was called, whichever version.

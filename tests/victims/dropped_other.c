@@ -1,3 +1,4 @@
+/* build libdropped_other.so: gcc -O1 -g -shared -fPIC -Wl,-soname,libdropped_other.so -L@ -l:libdropped.so.1 */
 /* A library that needs the one that is replaced, and whose constructor calls it. */
 int dropped_add(int a, int b);
 int dropped_other(void);

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * A pointer that changes on a stack that the program has made. "go N": N changes, each followed by a write
  * through the new pointer; "ok N". "go" is made on the coroutine's stack, "stay" on the first thread's.

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * forker - a server that forks children all the time, in every way. "pid N"; then on each line of standard
  * input:

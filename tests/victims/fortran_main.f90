@@ -1,3 +1,5 @@
+! build: gfortran -O0 -g -J@
+
 ! A Fortran program: its runtime installs handlers of its own for the signals that end a program.
 module store
    integer, volatile :: cell

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * hammer - threads write one counter as fast as they can, and check themselves: registers, vector
  * registers, errno, signal mask and the sum. Prints "pid N" and, at SIGTERM, "total N" or "bad WHAT".

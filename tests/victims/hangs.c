@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * hangs SCENE - a program that hangs in a known way, and says beforehand who is to blame: lines "ask PID" (the process that a user
  * would ask about), "culprit PID TID", any of which is right, "verdict WORD", and at last "ready", when every part is under way to its

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * hot - a small function has nearly all of the calls. It says how many there were of each function:
  *

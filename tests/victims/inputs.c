@@ -1,3 +1,4 @@
+/* build: gcc -O0 -g */
 /* Reads its input in the way it is told to, and prints none of it. */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* build: gcc -D_GNU_SOURCE -O2 -g -pthread */
 /*
  * kernel_calls - lets the kernel read and write its variables, a line at a time on standard input. Prints
  * "pid N" first and "ok [TEXT]" after each line; the text is what the variable holds then, unless said

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * lifecycle - threads and processes that begin and end in unusual ways; each step writes `flag` and says so.
  * "pid N"; then on each line of standard input, from whichever thread is left to read it:

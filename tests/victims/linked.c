@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /* linked - uses a variable of a library that it is linked with, and one that it loads. linked LIB N */
 #include <dlfcn.h>
 #include <stdio.h>

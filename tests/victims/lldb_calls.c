@@ -1,3 +1,5 @@
+/* build: gcc -O1 -g -pthread -fno-optimize-sibling-calls */
+/* build lldb_calls_agree: gcc -O2 -g -pthread */
 /*
  * Calls its functions in a way that the first argument chooses, and writes each call and each return to the
  * file named by the second: "call NAME ARG", "return NAME RESULT", "left NAME" (otherwise than by returning).

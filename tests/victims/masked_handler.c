@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /* usage: masked_handler SECONDS. Has a SIGTRAP handler; its SIGALRM handler runs with all signals blocked. */
 #include <signal.h>
 #include <stdlib.h>

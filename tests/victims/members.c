@@ -1,3 +1,5 @@
+/* build: gcc -O0 -g members_other.c */
+/* build members_plain: gcc -O0 members_other.c */
 /*
  * Functions that change members of variables of many types. At the end, standard output has what each has changed, as
  * "FUNCTION PATH VALUE"; what is stored without being changed is not said. $FAULT names a path whose value is another

@@ -1,3 +1,5 @@
+/* build: gcc -O2 -g -pthread */
+/* build mover_static: gcc -O2 -g -static -pthread */
 /*
  * mover - what moves: thread-local variables, what pointers lead to, code that runs; and a row of bytes.
  * Obeys its standard input like puppet, a line at a time, and accounts for what it did.

@@ -1,3 +1,5 @@
+! build: gfortran -O1 -g -J@
+
 ! mover_fortran - arrays that come, go and change their bounds. Obeys its standard input as mover does, and answers
 ! where the element mat(2,5) or slice(2) is at the end, 0 if it is nowhere.
 !

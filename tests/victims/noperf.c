@@ -1,3 +1,4 @@
+/* build: gcc -O1 */
 /* noperf ERRNO PROGRAM ARGS - runs the program where perf_event_open(2) fails with ERRNO, as in a container.
  */
 #include <linux/filter.h>

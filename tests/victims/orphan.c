@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /*
  * orphan - a program that goes on in a child, as daemons do: "pid N", then, after a line N on standard input,
  * forks a child that writes `flag` N times some time after the parent has ended, and ends.

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -fno-inline */
 /*
  * Variables that are given to functions to be filled, on a stack that holds what $GARBAGE says. $FAULT: what
  * is not as it should be ("value": another one is written; "forgotten": it is not written at all).

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * own_handler - has a SIGTRAP handler of its own, raises SIGTRAP in three ways, and checks that the
  * handler sees each exactly as it would alone. "pid N"; a line on standard input starts a round; "ok COUNT".

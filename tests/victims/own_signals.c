@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * own_signals - a program whose use of signals only begins while it is watched. It does what it is told, a
  * line at a time: "pid N" first, "ok TEXT" after each line.

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * own_traps - raises SIGTRAP in ways that use the CPU's debug exception itself: single steps by the trap
  * flag, some of which write `flag`, and a hardware breakpoint of its own on `mine`. Counts what its handler

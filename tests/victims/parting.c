@@ -1,3 +1,6 @@
+/* build: gcc -O1 -g */
+/* build parting_O2: gcc -O2 -g */
+/* build parting_other: gcc -O1 -g -DOTHER */
 /*
  * Runs that part at known branches: MODE says which. A comment "at: NAME" marks the line of each.
  * usage: MODE=n parting

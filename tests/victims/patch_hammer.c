@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * patch_hammer - threads that run into code while it is patched and unpatched, and check all that they compute: registers, flags, the
  * red zone, vector registers, errno, longjmp, signals on alternate stacks, forks. Says "CHECKS SIGNALS" ten times a second; ends

@@ -1,3 +1,6 @@
+/* build: gcc -O2 -g -pthread -ldl */
+/* build patched_static: gcc -O2 -g -static -pthread -ldl -Wno-error */
+/* build patched_static_pie: gcc -O2 -g -static-pie -pthread -ldl -Wno-error */
 /*
  * patched - calls one function as often as it is asked to, and says how often that was: "patched N [MODE]".
  *

@@ -1,3 +1,4 @@
+/* build libplugin.so: gcc -O2 -g -shared -fPIC */
 /* plugin - a library that is loaded late; its constructor touches the variable, before dlopen returns. */
 volatile int plugin_state;
 

@@ -1,3 +1,4 @@
+/* build libpunned.so: gcc -shared */
 /*
  * Loops whose body is an instruction of fewer than 5 bytes between two targets of jumps, so that only a punned jump fits. Each runs its
  * body @rdi times (1..4096) and returns what it has counted with it: 3 for each.

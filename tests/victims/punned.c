@@ -1,3 +1,5 @@
+/* build: gcc -O2 -g -pthread -ldl punned.S */
+/* build punned_nopie: gcc -O2 -g -no-pie -fno-pie -pthread -ldl punned.S */
 /*
  * punned - counts with loops that only punned jumps can be written into (punned.S): "punned N [MODE]".
  *

@@ -1,3 +1,10 @@
+/* build: gcc -O2 -g -pthread -ldl */
+/* build puppet_fp: gcc -O0 -g -fno-omit-frame-pointer -pthread -ldl */
+/* build puppet_nopie: gcc -O2 -g -no-pie -fno-pie -pthread -ldl */
+/* build puppet_static: gcc -O2 -g -static -pthread */
+/* build puppet_static_pie: gcc -O2 -g -static-pie -pthread */
+/* build puppet_musl: musl-gcc -O2 -g -static -pthread */
+/* build puppet_stripped: gcc -O2 -s -rdynamic -pthread -ldl */
 /*
  * puppet - does what it is told, a line at a time on standard input, and accounts for it: the
  * independent oracle of the end-to-end tests. Prints "pid N" first and "ok [TEXT]" after each line.

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * Sends itself one SIGUSR1 after another, until it gets a SIGTERM. Prints "ready", and at the end "ok", if each has come,
  * or how many have.

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /*
  * reloads - loads, calls and unloads a library as its input says, and answers each line with one:
  *	open PATH	its address

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * requests - a server in small, for what `watchctl step` records. It says what it did, call by call:
  *

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * resist_access - accesses at which whoever records them is easily led to touch what is watched, or what is
  * not there any more. It does what it is told, a line at a time, in its second thread: "pid N" first, "ok

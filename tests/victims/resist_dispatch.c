@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * resist_dispatch - dispatches its system calls itself, as Wine does for Windows programs, and says whether
  * it still does right: "pid N", then for each line of standard input "ok WRITES", or "bad".

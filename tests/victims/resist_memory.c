@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * resist_memory - does to its own memory what makes a watch on it difficult, a line at a time, and accounts
  *for what it accessed: "pid N" first, "ok TEXT" after each line.

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * resist_procs - threads and processes made in every way there is, as fast as they can be, each of which
  * accounts for what it wrote to `flag`. "pid N"; then on each line of standard input:

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * resist_seccomp - puts itself under a seccomp filter that minds what is done to it, and says whether it
  *still does right: "pid N", then for each line of standard input "ok WRITES", or "bad".

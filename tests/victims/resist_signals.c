@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread -Wl,-z,now */
 /*
  * resist_signals - a program whose signals, stacks and timers are as hard to share as such can be. It does
  *what it is told, a line at a time, and accounts for it: "pid N" first, "ok TEXT" after each line.

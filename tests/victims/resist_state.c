@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /*
  * resist_state - has a known value in all of a thread's state, writes `flag`, and looks whether all of it is
  *still there; and a program that checks itself. It does what it is told, a line at a time: "pid N" first, "ok

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * restarts - one thread for each system call with a time limit, under a seccomp filter that allows that call and not
  * restart_syscall(2), by which the kernel resumes it after a stop. Each checks what its call returns.

@@ -1,3 +1,5 @@
+/* build: gcc -O2 -g */
+/* build same_places_fp: gcc -O1 -g -fno-omit-frame-pointer */
 /*
  * One instruction writes `route`, always with the same stack pointer, and by ways that differ: the value says
  *by which. Digits of base 3: whose call it was at each of three levels; then which of two functions with an

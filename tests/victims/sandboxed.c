@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /* sandboxed - puts itself under seccomp (everything allowed): "pid N" before, or with "late" after a line. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g */
 /*
  * Handles secrets that it is told, and that are nowhere in its code: on the stack, in registers, in arguments
  * and results, in a watched variable. Commands: "store KEY TEXT" (KEY in hex), "count"; answers "ok".

@@ -1,3 +1,6 @@
+/* build shape: gcc -O2 -g -fomit-frame-pointer -flto -Wl,-z,lazy -Wl,-rpath,@ @/libshape_a.so -ldl */
+/* build shape_fp: gcc -O1 -g -fno-omit-frame-pointer -foptimize-sibling-calls */
+/* ... -Wl,-z,lazy -Wl,-rpath,@ @/libshape_a.so -ldl */
 /*
  * shape_calls - writes `flag` below stacks of many shapes, and tells the return addresses that are on them.
  *

@@ -1,3 +1,5 @@
+// build: go build
+
 // shape_goroutines - writes a package variable deep in goroutines, whose stacks grow and move. "pid N"; each
 // line on standard input: three goroutines, a write each; "ok TOTAL".
 package main

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /*
  * shape_jit - makes code at run time and calls `write_flag` from it. "pid N", then a line each; "ok" and the
  * addresses at which the frames outside the writing function go on, innermost first, up to main's.

@@ -1,3 +1,5 @@
+/* build libshape_a.so: gcc -O2 -g -shared -fPIC -DFRAME=64 */
+/* build libshape_b.so: gcc -O2 -g -shared -fPIC -DFRAME=640 */
 /*
  * shape_lib - calls back out of a library. Built twice, as two libraries of one size that lie at the same
  * address one after the other, with frames of different sizes (FRAME).

@@ -1,3 +1,5 @@
+// build: rustc -O -g
+
 // shape_rust - writes FLAG below closures, a trait object's method and, on its way through a panic, a destructor. "pid N";
 // each line on standard input: the three writes, and "ok".
 use std::io::BufRead;

@@ -1,3 +1,4 @@
+// build: g++ -O2 -g
 /*
  * shape_unwinds - writes `flag` while an exception is on its way: in a destructor, in a handler, and in a
  * function that the handler calls. "pid N"; each line: "ok".

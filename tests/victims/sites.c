@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * sites - several functions access two variables, by several threads and ways, and account for it: what a
  *table by site must find.

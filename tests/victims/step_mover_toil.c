@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * step_mover_toil - threads that call functions all the time and check what comes back: recursion, a callback
  * out of qsort, library calls, signal handlers, forked children. "pid N"; each line on standard input is

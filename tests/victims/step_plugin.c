@@ -1,3 +1,4 @@
+/* build libstep_plugin.so: gcc -D_GNU_SOURCE -O2 -g -shared -fPIC */
 /* What step_shapes loads and unloads. */
 #include "step_account.h"
 

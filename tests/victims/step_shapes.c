@@ -1,6 +1,11 @@
+/* build: gcc -O2 -D_GNU_SOURCE -g -fno-builtin -D__NO_INLINE__ -pthread -ldl */
+/* build step_shapes_O0: gcc -O0 -D_GNU_SOURCE -g -fno-builtin -D__NO_INLINE__ -pthread -ldl */
+/* build step_shapes_lazy: gcc -O2 -D_GNU_SOURCE -g -fno-builtin -D__NO_INLINE__ */
+/* ... -pthread -ldl -Wl,-z,lazy -fcf-protection */
+/* build step_shapes_nopie: gcc -O2 -D_GNU_SOURCE -g -fno-builtin -D__NO_INLINE__ -pthread -ldl -no-pie -fno-pie */
 /*
  * Calls in every shape that C has. usage: step_shapes SHAPE [FILE]; FILE is a library for "plugin". See
- * step_account.h for what it prints.
+ * step_account.h for what it prints. It is built so that calls of the C library are calls.
  */
 #include <dlfcn.h>
 #include <errno.h>

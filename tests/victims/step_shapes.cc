@@ -1,3 +1,4 @@
+// build step_shapes_cpp: g++ -O2 -g
 /* Calls in the shapes that C++ adds. usage: step_shapes_cpp SHAPE. See step_account.h for what it prints. */
 #include <cstring>
 #include <stdexcept>

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g */
 /*
  * summed - adds to a variable in a function, as often as it is asked to: "summed N" says the sum; with "wait" behind it, it says
  * "ready" and waits for a line of its standard input before it adds, and for another before it ends.

@@ -1,3 +1,6 @@
+/* build: gcc -O2 -g -fomit-frame-pointer @stackwalk.so -pthread -ldl */
+/* build tagged_static: gcc -O2 -s -static -w @stackwalk.a -pthread */
+/* build tagged_static_pie: gcc -O2 -g -static-pie -w @stackwalk.a -pthread */
 /*
  * Captures stacks on command, and accounts for each. The call chain of every capture but those of `deep` is
  * known: main .. outer -> middle -> inner, or thread_main -> outer -> middle -> inner.

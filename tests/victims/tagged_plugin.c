@@ -1,3 +1,4 @@
+/* build libtagged.so: gcc -O2 -g -shared -fPIC @stackwalk.a */
 /* A library with a copy of libstackwalk of its own. */
 #include <stackwalk.h>
 

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g @stackwalk.so */
 /*
  * Captures in a signal handler that interrupts captures, and that leaves by siglongjmp() now and then. Begins
  * when somebody collects, ends after @argv[1] seconds, and says how many it made: all, in the handler, jumps.

@@ -1,3 +1,8 @@
+/* build: gcc -O2 -g -pthread */
+/* build tls_born_static: gcc -O2 -g -static -pthread */
+/* build tls_born_static_pie: gcc -O2 -g -static-pie -pthread */
+/* build tls_born_musl: musl-gcc -O2 -g -static -pthread */
+/* build tls_born_hidden: musl-gcc -O2 -g -static -pthread -DHIDDEN_SETUP */
 /*
  * tls_born - writes its own copy of a thread-local variable in every thread, as soon as the thread is there.
  *

@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread -ldl */
 /*
  * tls_late - threads that use a library that is loaded later: its variables come into being when a thread first uses
  * them. "pid N", then a line at a time, each answered by "ok" once it is done:

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * trace_churn - threads that come and go, four at a time, while a timer's signals interrupt them.
  *

@@ -1,3 +1,8 @@
+/* build: gcc -O2 -g -pthread */
+/* build traced_stripped: gcc -O2 -s -pthread */
+/* build traced_static_pie: gcc -O2 -g -static-pie -pthread */
+/* build traced_musl: musl-gcc -O1 -g -static -pthread */
+/* build traced_cet: gcc -O3 -g -fcf-protection -pthread */
 /*
  * traced - threads that call functions of many shapes, and count each call themselves.
  *

@@ -1,3 +1,4 @@
+/* build: gcc -O2 -g -pthread */
 /*
  * traced_values - calls whose parameters and results are known.
  *

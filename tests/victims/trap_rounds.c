@@ -1,3 +1,4 @@
+/* build: gcc -O1 -g -pthread */
 /*
  * usage: trap_rounds raise|int3|wait|wait-handler SECONDS [THREADS]. Each thread gets a SIGTRAP of its own in each
  * round: by raise(3) or int3, for its handler; or it blocks the signal, and takes it by sigtimedwait(2). Checks that

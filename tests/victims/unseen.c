@@ -1,3 +1,4 @@
+/* build: gcc -D_GNU_SOURCE -O1 -g -pthread */
 /*
  * unseen - values that change in ways which no debug register sees. "pid N", then a line at a time, each answered by "ok"
  * and what it tells:

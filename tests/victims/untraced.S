@@ -1,3 +1,5 @@
+/* build: gcc -no-pie */
+/* build libuntraced.so: gcc -shared */
 /*
  * untraced - functions that a jump fits into, and functions that it does not. Linked at a fixed, low address: a jump whose upper bytes stand
  * in the code and make it negative leads nowhere. Nothing but code that runs is within reach of a short jump.

@@ -1,3 +1,8 @@
+/* build: gcc -O0 -g -w */
+/* build unused_results_O1: gcc -O1 -g -w */
+/* build unused_results_clang: clang -O1 -g -w */
+/* build unused_results_untyped: gcc -O0 -g0 -w */
+/* build unused_results_untyped_O1: gcc -O1 -g0 -w */
 /*
  * Functions that have no result, or leave it out, and leave something of an address behind in its place: it is
  * another in each run. And one that has a result, which its caller does not read: FAULT sets another.
