@@ -1,6 +1,8 @@
 """Fixtures of the end-to-end tests: the program under test, victims that obey and account, and what is left behind."""
 import contextlib
 import fcntl
+import importlib.machinery
+import importlib.util
 import json
 import os
 import queue
@@ -25,6 +27,16 @@ BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 WATCHCTL = os.environ.get("WATCHCTL", str(BUILD / "bin" / "watchctl"))
 
 STACKWALK = recipes.stackwalk(BUILD)
+
+
+def load_tool(name):
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "tools" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+contain = load_tool("contain")
 
 
 def pytest_configure(config):
@@ -77,6 +89,48 @@ def pytest_runtest_logreport(report):
     why = crash.message if crash else str(report.longrepr)
     with open(path, "a") as f:
         print(json.dumps({"test": report.nodeid, "why": (why.splitlines() or ["?"])[0]}), file=f)
+
+
+class Started:
+    """Processes that this one has started, directly or not, as tools/contain knows them: also those that lost their parent."""
+
+    def __init__(self):
+        self.kept = set()  # those that fixtures of many tests have started
+
+    def all(self):
+        root = os.getppid() if os.environ.get("CONTAIN_PID") == str(os.getppid()) else os.getpid()
+        return {(pid, began) for pid, began in contain.descendants(root).items() if pid != os.getpid()}
+
+    def kill_new(self):
+        """Those that are there beside these."""
+        left = self.all() - self.kept
+        for pid, _ in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)  # if it is a child of ours
+        return left
+
+    def end_new(self):
+        wait_until(lambda: not self.kill_new())
+
+
+processes = Started()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef):
+    shared = fixturedef.scope != "function"
+    before = processes.all() if shared else set()
+    yield
+    if shared:
+        processes.kept |= processes.all() - before
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """What a test has started ends with it. It is set up before the test's other fixtures, and taken down after them."""
+    yield
+    processes.end_new()
 
 
 def have_hardware():
