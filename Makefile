@@ -102,5 +102,8 @@ $(PROG): $(CLI_OBJ) $(LIB)
 clean: ## removes what was built
 	rm -rf $(BUILD) build-*
 
-include $(wildcard tools/handler.mk tools/probe.mk tools/library.mk tools/page.mk tools/rules.mk tools/lldb.mk tools/capture.mk tools/calltrace.mk tools/calltrace-runtime.mk tools/bpf.mk tools/protobuf.mk tools/syscalls.mk tools/demo.mk tools/victims.mk tools/test.mk tools/truth.mk tools/proof.mk tools/faults.mk tools/chaos.mk tools/check.mk tools/nightly.mk tools/bench.mk tools/install.mk)
+include $(wildcard $(patsubst %,tools/%.mk, \
+	handler probe library page rules lldb capture calltrace calltrace-runtime bpf \
+	protobuf syscalls demo victims test truth proof faults chaos check nightly bench \
+	install))
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(STEP_CLI_SRC:%.c=$(BUILD)/%.d)

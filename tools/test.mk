@@ -27,7 +27,8 @@ unit: $(UNIT_RUN) ## unit tests only: make unit UNIT="trace view/test_diff" (roo
 
 LOG_GENERATORS := \
 	$(addprefix $(BUILD)/tests/bench/,steplog-gen ring-gen accesslog-gen probelog-gen calllog-gen pagelog-gen)
-e2e: all victims faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(LOG_GENERATORS) | packages-test ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
+e2e: all victims faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(LOG_GENERATORS) | packages-test
+e2e: ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" E2E_MARK="$(E2E_MARK)" tools/run-e2e $(E2E)
 
 test-slow: ## end-to-end tests that take more than 3 s each, or judge time or chance (half an hour; E2E_SAMPLE=0/4: a quarter)

@@ -13,8 +13,10 @@ endif
 victims: $(VICTIMS) | packages-test ## the programs that the end-to-end tests watch
 	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) tests/e2e/recipes.py --missing
 
-# What compilers say of one is shown if it is not built, or with V=1. Go and rustc keep things at home; a rustc of rustup finds itself there. What is interrupted leaves no half of a program.
-VICTIM_ENV = MAKEFLAGS= RUSTUP_HOME="$${RUSTUP_HOME:-$$HOME/.rustup}" HOME="$(abspath $(@D))" GOCACHE="$(abspath $(@D))/gocache"
+# Warnings are shown if the compiler fails, or with V=1. Go and rustc keep things at home; a rustc of rustup finds
+# itself there. A build that is interrupted leaves no half of a program.
+VICTIM_ENV = MAKEFLAGS= RUSTUP_HOME="$${RUSTUP_HOME:-$$HOME/.rustup}" HOME="$(abspath $(@D))" \
+	GOCACHE="$(abspath $(@D))/gocache"
 VICTIM = $(VICTIM_$(@F))
 $(VICTIMS): | packages-test
 	@mkdir -p $(@D)

@@ -92,7 +92,7 @@ def pytest_runtest_logreport(report):
 
 
 class Started:
-    """Processes that this one has started, directly or not, as tools/contain knows them: also those that lost their parent."""
+    """Processes that this one has started, directly or not, as tools/contain knows them, also without a parent."""
 
     def __init__(self):
         self.kept = set()  # those that fixtures of many tests have started
@@ -128,7 +128,7 @@ def pytest_fixture_setup(fixturedef):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """What a test has started ends with it. It is set up before the test's other fixtures, and taken down after them."""
+    """Ends what a test has started. It is set up before the test's other fixtures, and taken down after them."""
     yield
     processes.end_new()
 
@@ -157,7 +157,7 @@ def build():
     known = recipes.read()
 
     def path(name):
-        assert name in known, f"no victim {name}; one begins with a line like /* build {name}: gcc -g */ (e2e/recipes.py)"
+        assert name in known, f"no victim {name}; one begins with a line like /* build: gcc -g */ (e2e/recipes.py)"
         target, recipe = BUILD / "victims" / name, known[name]
         if not target.exists() or any(p.stat().st_mtime > target.stat().st_mtime for p in recipe.sources):
             if recipe.missing():

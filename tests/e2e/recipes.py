@@ -6,10 +6,10 @@ How victims are built: each says so itself, in its first lines, in a comment of 
     /* build: gcc -O0 -g NAME_other.c */                of two sources
     /* ... -pthread */                                  goes on with the line above
 
-The words are a command without its target; the source is put behind the compiler's name. Paths are relative to the root,
-those of further sources to the source. `@` is the folder of the victims, and `-l:NAME` or `@/NAME` there is another
-victim, which is built before. `@stackwalk.so` and `@stackwalk.a` are what a program is linked with that captures its
-stacks.
+The words are a command without its target; the source is put behind the compiler's name. Paths are relative to the
+root, those of further sources to the source. `@` is the folder of the victims, and `-l:NAME` or `@/NAME` there is
+another victim, which is built before. `@stackwalk.so` and `@stackwalk.a` are what a program is linked with that
+captures its stacks.
 
 usage: recipes.py BUILD         prints what make has to know of each (tools/victims.mk)
        recipes.py --missing     names the compilers that are missing, and the victims that are not built for it
@@ -52,10 +52,11 @@ class Recipe(NamedTuple):
         return [words[0], *sources, *words[1:], "-o", str(target)]
 
     def needs(self, build, names):
-        """What it is made from: sources, the headers beside them, libraries of ours, other victims."""
+        """The files that it is made from: sources, the headers beside them, libraries of ours, other victims."""
         libraries = [build / f"lib{w[1:]}" for w in self.words if w in stackwalk(build)]
         others = [w[3:] if w.startswith("-l:") else w[2:] for w in self.words if w.startswith(("-l:", "@/"))]
-        return [*self.sources, *headers(self), *scripts(self), *libraries, *[build / "victims" / o for o in others if o in names]]
+        victims = [build / "victims" / o for o in others if o in names]
+        return [*self.sources, *headers(self), *scripts(self), *libraries, *victims]
 
 
 def stackwalk(build):

@@ -60,7 +60,7 @@ def runs(pid):
 
 @pytest.fixture
 def begin(tmp_path):
-    """begin(how the test ends, command) -> the shell that has begun a pytest in a folder of its own, and waits for it."""
+    """begin(how the test ends, command) -> the shell that has begun a pytest in its own folder, and waits for it."""
     def start(how, *options):
         (tmp_path / "stubborn.py").write_text(STUBBORN)
         (tmp_path / "test_it.py").write_text(TESTS.replace("HOW", how))
@@ -68,7 +68,8 @@ def begin(tmp_path):
         env["PYTHONPATH"] = str(ROOT / "tests" / "e2e")
         shell = ["sh", "-c", '"$@"; exit $?', "sh"]
         with open(tmp_path / "said", "w") as said:
-            return subprocess.Popen([*shell, CONTAIN, *PYTEST, *options], cwd=tmp_path, env=env, stdout=said, stderr=said)
+            command = [*shell, CONTAIN, *PYTEST, *options]
+            return subprocess.Popen(command, cwd=tmp_path, env=env, stdout=said, stderr=said)
     return start
 
 
@@ -112,7 +113,8 @@ def test_what_a_test_leaves_has_ended_when_the_next_one_begins(begin, tmp_path, 
 def test_a_signal_that_asks_it_to_end_is_passed_on(tmp_path):
     """SIGINT, too: from a terminal COMMAND has it already."""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        p = subprocess.Popen([CONTAIN, "sh", "-c", "trap 'exit 5' INT TERM HUP; echo; while :; do sleep 600 & wait; done"], stdout=subprocess.PIPE)
+        script = "trap 'exit 5' INT TERM HUP; echo; while :; do sleep 600 & wait; done"
+        p = subprocess.Popen([CONTAIN, "sh", "-c", script], stdout=subprocess.PIPE)
         p.stdout.readline()
         p.send_signal(sig)
         assert p.wait(timeout=WAIT) == 5

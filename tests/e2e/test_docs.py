@@ -146,7 +146,7 @@ def paths_of_ours():
 
 
 def source_names(page):
-    """What stands in `quotes` and looks like a path; of the page about the sources the files of its drawings, too."""
+    """Words in `quotes` that look like a path; of the page about the sources the files of its drawings, too."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     names = {name for quoted in re.findall(r"`([^`]+)`", text) for name in SOURCE_NAME.findall(quoted)}
     if page.name == "architecture.md":

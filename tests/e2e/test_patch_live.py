@@ -300,8 +300,9 @@ def test_a_line_of_a_library_that_is_not_there_yet_is_waited_for(build, probes, 
     line = 1 + (VICTIMS / "plugged.c").read_text().splitlines().index("\treturn a ^ 5;")
     shutil.copy(build("libplugged.so"), tmp_path)
     log = tmp_path / "log"
-    done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", f"plugged.c:{line}", "--call", "nothing", probes, "-o", str(log), "--",
-                           build("patched"), "20", "load"], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
+    done = subprocess.run([WATCHCTL, "patch", "--pending", "--at", f"plugged.c:{line}", "--call", "nothing", probes,
+                           "-o", str(log), "--", build("patched"), "20", "load"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=WAIT)
     assert done.returncode == 0, done.stderr
     assert [t["count"] for t in of_type(report(log), "probe_total")] == [20]
 

@@ -20,8 +20,8 @@ OTHER, USAGE, TARGET, PERM, NOTSUP = 1, 2, 3, 4, 7
 @pytest.fixture
 def slots(run, hardware):
     """
-    slots(pid) -> the objects of `watchctl list --json`, by type. Others at work on this machine may have perf events, too,
-    and are left out.
+    slots(pid) -> the objects of `watchctl list --json`, by type. Others at work on this machine may have perf events,
+    too, and are left out.
     """
 
     def call(pid, *args):

@@ -233,7 +233,8 @@ def step_logs(folder):
 
 
 def call_log(folder):
-    subprocess.run([WATCHCTL, "trace", "-q", "-o", folder / "calls", "--", VICTIMS / "faults_steps", "0"], check=True, capture_output=True)
+    subprocess.run([WATCHCTL, "trace", "-q", "-o", folder / "calls", "--", VICTIMS / "faults_steps", "0"],
+                   check=True, capture_output=True)
 
 
 def flow_log(folder):
@@ -285,9 +286,11 @@ SCENARIOS = [
     Scenario("trace-log", [*TRACE, "-o", "{dir}/log"], HAMMER, live=True),
     Scenario("trace-args", [*TRACE, "--args", "-o", "{dir}/log"], HAMMER, live=True),
     Scenario("trace-launch", ["trace", "-o", "{dir}/log", "--json", "--", VICTIMS / "faults_steps", "0"], live=True),
-    Scenario("patch", ["patch", "-p", "{pid}", "--at", "entry bump", "--call", "on_bump", "-n", "12", "--json", HERE / "faults_probes.c"],
+    Scenario("patch", ["patch", "-p", "{pid}", "--at", "entry bump", "--call", "on_bump", "-n", "12", "--json",
+                       HERE / "faults_probes.c"],
              HAMMER, live=True),
-    Scenario("patch-plan", ["patch", "--plan", "--sites", "--at", "lock *", "--at", "entry *", "--json", VICTIMS / "hammer"]),
+    Scenario("patch-plan", ["patch", "--plan", "--sites", "--at", "lock *", "--at", "entry *", "--json",
+                            VICTIMS / "hammer"]),
     Scenario("flow-explain", ["flow", "explain", "-p", "{pid}", "--all", "--json"], HAMMER, live=True),
     Scenario("flow-record", ["flow", "record", "-t", "0.3", "-o", "{dir}/log", "--json"], live=True),
     Scenario("flow-graph", ["flow", "graph", "{flow}", "--to", "json"]),
@@ -338,7 +341,7 @@ class Run:
     def words(self):
         log = self.work / "copy" if self.scenario.prepare == "copy" else self.material / "log"
         fill = {"{pid}": str(self.target.pid if self.target else 0), "{dir}": str(self.work), "{log}": str(log),
-                "{steps}": str(self.material / "steps"), "{calls}": str(self.material / "calls"), "{flow}": str(self.material / "flow")}
+                **{f"{{{name}}}": str(self.material / name) for name in ("steps", "calls", "flow")}}
 
         def filled(word):
             for k, v in fill.items():

@@ -161,7 +161,8 @@ def chosen(names, quick, o):
 
 def run(report, folder, o):
     program, copy = Path(folder) / "hangs", Path(folder) / "hangs.c"
-    copy.write_text((conftest.VICTIMS / "hangs.c").read_text().replace('"/tmp/', f'"{folder}/'))  # what it leaves goes with the folder
+    # Files that it leaves go with the folder.
+    copy.write_text((conftest.VICTIMS / "hangs.c").read_text().replace('"/tmp/', f'"{folder}/'))
     recipes.compile_copy("hangs", copy, program)
     scenes = chosen(subprocess.check_output([program], text=True).split(), QUICK_SCENES, o)
     if scenes:
