@@ -52,8 +52,8 @@ $(LIB_SO): $(LIB_OBJ) tools/test.mk
 	$(Q)$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(LIB_OBJ) $(LIBS)
 
 # Tests themselves are not optimized: most of the time goes into compiling them. Those that look at their own code, or
-# at all of their own memory, are, and have the library inside.
-UNIT_WHOLE := $(addprefix $(BUILD)/tests/unit/test_,forked listing self_walk stepper_ptrace_harm trampoline)
+# at all of their own memory, or compute much, are, and have the library inside.
+UNIT_WHOLE := $(addprefix $(BUILD)/tests/unit/test_,forked listing patch_group self_walk stepper_ptrace_harm trampoline)
 UNIT_CFLAGS = $(CFLAGS:-O2=-O0)
 UNIT_LIB = $(LIB_SO) -Wl,-rpath,$(abspath $(BUILD))
 $(UNIT_WHOLE): UNIT_CFLAGS = $(CFLAGS)

@@ -1,5 +1,6 @@
 # rooms: tools/nightly
 """tools/nightly: parts take turns, remember what they found, and go on where the last call ended."""
+import datetime
 import importlib.machinery
 import importlib.util
 import json
@@ -84,7 +85,22 @@ def test_the_table_is_written_where_a_document_has_room_for_it(nightly, parts, t
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith(f"{nightly.END}\nafter\n") and "old" not in text
     assert "| finds | found | 1, 1 |" in text and "| quiet | never run |" in text
+    # On the next machine, whose folder is empty, what was known stays.
+    nightly.write(nightly.State(tmp_path / "new"), parts, page)
+    assert page.read_text() == text
     page.write_text("no room")
     with pytest.raises(SystemExit, match="no place for the table"):
         nightly.write(state, parts, page)
     assert page.read_text() == "no room"
+
+
+def test_parts_that_have_not_run_for_two_weeks_are_named(nightly, parts):
+    now = datetime.datetime(2026, 11, 30, tzinfo=datetime.timezone.utc)
+    rows = ["| part | last run | runs, with findings | when (UTC), commit | s |", "|---|---|---|---|---|",
+            "| quiet | nothing found | 1, 0 | 2026-11-20 10:00 abc | 3 |",
+            "| finds | found | 1, 1 | 2026-11-01 10:00 abc | 3 |", "| endless | never run |  |  |  |"]
+    page = "\n".join(["before", nightly.BEGIN, "", *rows, "", nightly.END])
+    assert nightly.ages(parts, page, now) == ["nightly: 1 of 3 parts have run within 14 days",
+                                              "nightly: not for 14 days: finds (28 days ago)",
+                                              "nightly: no run is on record: endless"]
+    assert nightly.ages(parts[:1], page, now) == ["nightly: 1 of 1 parts have run within 14 days"]

@@ -1,4 +1,5 @@
 /* A session in a process of its own: how it starts, what it is asked, how it ends, and what is left then. */
+#include "tests/unit/effort.h"
 #include "tests/unit/live_scene.h"
 
 #include <dirent.h>
@@ -373,7 +374,7 @@ static void a_display_that_is_killed_takes_its_session_along_and_no_more(void **
 	snprintf(run, sizeof(run), "%s/run", victim_dir);
 	assert_int_equal(mkdir(run, 0700), 0);
 	setenv("XDG_RUNTIME_DIR", run, 1);
-	for (int n = 0; n < KILLS; n++) {
+	for (unsigned int n = 0; n < effort(KILLS); n++) {
 		enum monitor_engine engine = engines[n % 3];
 		struct actor a;
 		pid_t between;

@@ -1,4 +1,5 @@
 /* Watches that come and go while a session runs, under each engine, against what the victim did. */
+#include "tests/unit/effort.h"
 #include "tests/unit/live_scene.h"
 
 #include <inttypes.h>
@@ -257,7 +258,7 @@ static void under_fire_every_hit_is_accounted_for(void **state)
 		o.bounds.bytes = 0;
 		l = live_begin(&o);
 		other = live_adds(l, &scratch);
-		for (n = 0; n < 12; n++) {
+		for (n = 0; n < effort(12); n++) {
 			id = live_adds(l, &counter);
 			wait_for_blows(a.pid, counter_at);
 			live_ok(live_enable(l, id, false));

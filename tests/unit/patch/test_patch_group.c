@@ -164,15 +164,31 @@ static void check_pun(const struct patch_group *g, const struct patch_site *site
 /* Nothing is written where another one's jump ends. */
 static void check_order(const struct patch_groups *g)
 {
+	for (size_t i = 1; i < g->n; i++)
+		assert_true(g->v[i].start > g->v[i - 1].start);
 	for (size_t i = 0; i < g->n; i++)
 		for (size_t k = i + 1; k < g->n && g->v[k].start < g->v[i].start + 16; k++) {
 			assert_true(g->v[k].start >= g->v[i].start + g->v[i].len + g->v[i].tail);
 			assert_true(g->v[k].start >= g->v[i].start + g->v[i].moved);
 		}
-	for (size_t i = 0; i < g->n; i++)
-		for (size_t k = 0; k < g->n && g->v[i].via; k++)
-			assert_true(g->v[k].start >= g->v[i].via + 5 ||
-				    g->v[k].start + g->v[k].len + g->v[k].tail <= g->v[i].via);
+	for (size_t i = 0; i < g->n; i++) {
+		size_t behind = 0, end = g->n;
+
+		if (!g->v[i].via)
+			continue;
+		/* As they are in order and apart, only the last one that begins before can reach into it. */
+		while (behind < end) {
+			size_t half = behind + (end - behind) / 2;
+
+			if (g->v[half].start >= g->v[i].via + 5)
+				end = half;
+			else
+				behind = half + 1;
+		}
+		if (behind)
+			assert_true(g->v[behind - 1].start + g->v[behind - 1].len + g->v[behind - 1].tail <=
+				    g->v[i].via);
+	}
 }
 
 static size_t check_all(const char *pattern, const struct free_space *room)
