@@ -31,11 +31,11 @@ e2e: all victims faults-programs $(CAPTURE_SO) $(CAPTURE_LIB) $(LOG_GENERATORS) 
 e2e: ## end-to-end tests only: make e2e E2E="tests/e2e/test_report.py -k json"
 	@BUILD="$(BUILD)" WATCHCTL="$(abspath $(PROG))" PYTHONDONTWRITEBYTECODE=1 PYTEST="$(PYTEST)" E2E_MARK="$(E2E_MARK)" tools/run-e2e $(E2E)
 
-test-slow: ## end-to-end tests that take more than 3 s each, or judge time or chance (half an hour; E2E_SAMPLE=0/4: a quarter)
+test-slow: ## end-to-end tests that take long, judge time or chance, or repeat a claim (E2E_SAMPLE=0/6: a sixth)
 	$(Q)$(MAKE) --no-print-directory e2e E2E_MARK=slow
 
 e2e-durations: ## end-to-end tests, and how long each takes into tests/e2e/durations.txt (on a quiet machine)
-	$(Q)E2E_WRITE_DURATIONS=1 $(MAKE) --no-print-directory e2e
+	$(Q)E2E_WRITE_DURATIONS=1 E2E_SHARE=all $(MAKE) --no-print-directory e2e
 
 # NEAR="--since COMMIT --seconds 30 --plan"
 NEAR ?=

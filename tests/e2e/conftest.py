@@ -97,13 +97,16 @@ class Started:
     def __init__(self):
         self.kept = set()  # those that fixtures of many tests have started
 
-    def all(self):
+    def all(self, but=()):
         root = os.getppid() if os.environ.get("CONTAIN_PID") == str(os.getppid()) else os.getpid()
-        return {(pid, began) for pid, began in contain.descendants(root).items() if pid != os.getpid()}
+        return {(pid, began) for pid, began in contain.descendants(root, but).items() if pid != os.getpid()}
+
+    def new(self):
+        """Those beside the kept ones and what these start: a server makes another worker for one that has ended."""
+        return self.all(self.kept)
 
     def kill_new(self):
-        """Those that are there beside these."""
-        left = self.all() - self.kept
+        left = self.new()
         for pid, _ in left:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -120,10 +123,10 @@ processes = Started()
 @pytest.hookimpl(hookwrapper=True)
 def pytest_fixture_setup(fixturedef):
     shared = fixturedef.scope != "function"
-    before = processes.all() if shared else set()
+    before = processes.new() if shared else set()
     yield
     if shared:
-        processes.kept |= processes.all() - before
+        processes.kept |= processes.new() - before
 
 
 @pytest.fixture(autouse=True)

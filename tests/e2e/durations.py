@@ -1,8 +1,11 @@
 """
-How long tests take, and what follows from it: the longest are begun first, so that no process works alone at the end.
+How long tests take, and what follows from it: the longest are begun first, so that no process works alone at the end,
+and a claim that is tried with many parameters is tried in the gate with those that fit into SHARE seconds, the shortest
+first, with one at least; the others are marked slow, as if by hand.
 
-durations.txt has a test a line, SECONDS<tab>NAME, as `make e2e-durations` writes it (a part of make nightly). If it is
-wrong, time is lost and nothing else. A plugin of pytest, which conftest.py names, in the environment of tools/run-e2e:
+durations.txt has a test a line, SECONDS<tab>NAME, as `make e2e-durations` writes it (a part of make nightly). A plugin
+of pytest, which conftest.py names, with these words in the environment of tools/run-e2e:
+E2E_SHARE=all         marks none slow
 E2E_LONGEST=SECONDS   leaves out the tests that take so long, or longer
 E2E_TIMES=FILE        gets a line for each part of each test, in the form of durations.txt
 """
@@ -17,6 +20,7 @@ HERE = Path(__file__).parent
 FILE = HERE / "durations.txt"
 LEAST = 0.5  # seconds: what takes less has no line
 SHORT = 0.1  # and counts so
+SHARE = 2.0  # seconds that one claim may take in the gate, if it is one of several parameters
 
 
 def read():
@@ -41,18 +45,42 @@ def unit_of(name, shares={}):
     """The part that one process takes as a whole: a test, or its file where tests share what a fixture has made."""
     file = name.partition("::")[0]
     if file not in shares:
-        shares[file] = bool(re.search(r'scope="(module|session|class)"', (HERE / file).read_text()))
+        text = (HERE / file).read_text() if (HERE / file).exists() else ""
+        shares[file] = bool(re.search(r'scope="(module|session|class)"', text))
     return file if shares[file] else name
 
 
-@pytest.hookimpl(trylast=True)  # what is left to be run
+def beyond_share(names, expected):
+    """Those of @names, all of one claim, that do not fit."""
+    left_s, beyond = SHARE, []
+    for i, name in enumerate(sorted(names, key=lambda n: (expected.get(n, SHORT), n))):
+        left_s -= expected.get(name, SHORT)
+        if i and left_s < 0:
+            beyond.append(name)
+    return beyond
+
+
+def mark_slow(items, expected):
+    claims = collections.defaultdict(dict)
+    for item in items:
+        if not item.get_closest_marker("slow"):
+            claims[item.nodeid.partition("[")[0]][item.nodeid] = item
+    for claim in claims.values():
+        for name in beyond_share(claim, expected):
+            claim[name].add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(hookwrapper=True)
 def pytest_collection_modifyitems(config, items):
     expected = read()
+    if os.environ.get("E2E_SHARE") != "all":
+        mark_slow(items, expected)
+    yield  # -m chooses
     longest = os.environ.get("E2E_LONGEST")
     if longest:
         left_out = [i for i in items if expected.get(i.nodeid, SHORT) >= float(longest)]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [i for i in items if i not in set(left_out)]
+        items[:] = [i for i in items if i not in left_out]
     takes = collections.Counter()
     for item in items:
         takes[unit_of(item.nodeid)] += expected.get(item.nodeid, SHORT)
@@ -72,7 +100,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_runtest_logreport(report):
     path = os.environ.get("E2E_TIMES")
-    if path and "PYTEST_XDIST_WORKER" not in os.environ:
+    # A fixture of a file is no matter of the test that happens to be its first.
+    shared = report.when == "setup" and unit_of(report.nodeid) != report.nodeid
+    if path and not shared and "PYTEST_XDIST_WORKER" not in os.environ:
         with open(path, "a") as f:
             print(f"{report.duration:.3f}\t{report.nodeid}", file=f)
 

@@ -1,3 +1,4 @@
+# rooms: tools/contain tests/e2e/conftest.py
 """tools/contain and the end of a test: of what a test has started nothing is left, however the test has ended."""
 import os
 import signal
@@ -107,6 +108,43 @@ def test_what_a_test_leaves_ends_with_the_run_whose_status_is_passed_on(begin, t
 @pytest.mark.parametrize("options", [ALONE, WORKER], ids=["alone", "a worker"])
 def test_what_a_test_leaves_has_ended_when_the_next_one_begins(begin, tmp_path, options):
     p = begin("pass", *options, "-p", "conftest")
+    assert p.wait(timeout=WAIT) == 0, (tmp_path / "said").read_text()
+
+
+SERVER = '''
+import os, signal
+while True:
+    worker = os.fork()
+    if not worker:
+        signal.pause()
+    print(worker, flush=True)
+    os.waitpid(worker, 0)
+'''
+USES_A_SERVER = '''
+import os, signal, subprocess, sys
+import pytest
+
+@pytest.fixture(scope="module")
+def server():
+    p = subprocess.Popen([sys.executable, "server.py"], stdout=subprocess.PIPE, text=True)
+    yield p
+    p.kill()
+
+workers = []
+
+def test_its_worker_ends(server):
+    os.kill(int(server.stdout.readline()), signal.SIGKILL)
+    workers.append(int(server.stdout.readline()))
+
+def test_the_next_one_is_there(server):
+    os.kill(workers[0], 0)
+'''
+
+
+def test_a_server_of_several_tests_may_make_another_worker(begin, tmp_path):
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "test_server.py").write_text(USES_A_SERVER)
+    p = begin("pass", *ALONE, "-p", "conftest", "--deselect", "test_it.py", "test_server.py")
     assert p.wait(timeout=WAIT) == 0, (tmp_path / "said").read_text()
 
 
