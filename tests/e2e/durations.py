@@ -18,9 +18,9 @@ import pytest
 
 HERE = Path(__file__).parent
 FILE = HERE / "durations.txt"
-LEAST = 0.5  # seconds: what takes less has no line
-SHORT = 0.1  # and counts so
-SHARE = 2.0  # seconds that one claim may take in the gate, if it is one of several parameters
+LEAST = 0.2  # seconds: what takes less has no line
+SHORT = 0.2  # and counts so
+SHARE = 1.0  # seconds that one claim may take in the gate, if it is one of several parameters
 
 
 def read():

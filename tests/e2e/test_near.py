@@ -61,6 +61,15 @@ def test_the_longest_tests_are_left_out_until_the_rest_fits(near, monkeypatch, t
     assert near.shorter_than(["tests/e2e/test_ranges.py"], 8.0) == (float("inf"), [])
 
 
+def test_of_a_claim_with_parameters_the_shortest_that_fit_are_in_the_gate(monkeypatch):
+    monkeypatch.setattr(durations, "SHARE", 2.0)
+    names = [f"test_x.py::test_it[{i}]" for i in "abcd"]
+    expected = dict(zip(names, (1.0, 0.5, 3.0)))  # of the last one nothing is known
+    assert durations.beyond_share(names, expected) == [names[2]]
+    assert durations.beyond_share(names[:3], dict.fromkeys(names, 1.5)) == names[1:3]
+    assert durations.beyond_share(names[2:3], expected) == []
+
+
 def git(folder, *words, when=None):
     date = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when} if when else {}
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]

@@ -162,7 +162,7 @@ def test_a_function_that_is_too_hot_is_switched_off_and_counted(build, tmp_path)
 
 
 def test_what_finds_no_room_is_counted(build, tmp_path):
-    done = trace("--max-rate", 0, "--buffer", "64K", "-o", tmp_path / "log", "--", build("traced"), 20000, 2)
+    done = trace("--max-rate", 0, "--buffer", "64K", "-o", tmp_path / "log", "--", build("traced"), 5000, 2)
     said = said_by(done.stdout)
     called, recorded, lost, off = counts(done.stderr)
     assert lost > 0 and off == 0 and recorded == sum(told_by(tmp_path / "log").values())

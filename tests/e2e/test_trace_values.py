@@ -182,7 +182,9 @@ def test_a_program_that_was_stopped_in_the_middle_mixes_up_no_values(build, tmp_
     ready, told = os.pipe()
     try:
         assert program.stdout.readline().startswith("text")
-        tracer = subprocess.Popen([WATCHCTL, "trace", "--args", "--max-rate", "0", "-n", "300000", "-o", tmp_path / "log", "--function", "checked", "-p", str(program.pid), "--ready-fd", str(told)],
+        tracer = subprocess.Popen([WATCHCTL, "trace", "--args", "--max-rate", "0", "-n", "100000",
+                                   "-o", tmp_path / "log", "--function", "checked",
+                                   "-p", str(program.pid), "--ready-fd", str(told)],
                                   pass_fds=[told], stderr=subprocess.PIPE, text=True)
         os.close(told)
         assert os.read(ready, 1)

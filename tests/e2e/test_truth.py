@@ -36,7 +36,9 @@ def test_no_instruction_of_a_sample_is_told_wrongly(hardware):
     run = execute("--sample", "200")
     assert run.returncode == 0, run.stdout
     assert run.stdout.rstrip().endswith("truth: 0 wrong answers")
-    assert 100 <= number(run.stdout, r"forms: (\d+) executed") <= 200
+    executed = number(run.stdout, r"forms: (\d+) executed")
+    lacking = number(run.stdout, r"(\d+) more need what this processor lacks")
+    assert executed >= 50 and executed + lacking == 200
 
 
 @pytest.mark.slow
