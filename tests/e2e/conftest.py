@@ -55,9 +55,6 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "browser" in item.fixturenames:  # it takes every CPU that there is
             item.add_marker(pytest.mark.alone)
-        for when in item.iter_markers("slow_when"):
-            if item.callspec.id in when.args:
-                item.add_marker(pytest.mark.slow)
     part = os.environ.get("E2E_SAMPLE")
     if not part:
         return

@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import subprocess
+import types
 
 import durations
 import pytest
@@ -68,6 +69,30 @@ def test_of_a_claim_with_parameters_the_shortest_that_fit_are_in_the_gate(monkey
     assert durations.beyond_share(names, expected) == [names[2]]
     assert durations.beyond_share(names[:3], dict.fromkeys(names, 1.5)) == names[1:3]
     assert durations.beyond_share(names[2:3], expected) == []
+
+
+class Item:
+    """As much of pytest's as durations.mark_slow() asks."""
+
+    def __init__(self, claim, parameter, *slow_when):
+        self.nodeid, self.callspec = f"{claim}[{parameter}]", types.SimpleNamespace(id=parameter)
+        self.slow_when, self.slow = slow_when, False
+
+    def iter_markers(self, name):
+        return [types.SimpleNamespace(args=self.slow_when)] if self.slow_when and name == "slow_when" else []
+
+    def get_closest_marker(self, name):
+        return self.slow
+
+    def add_marker(self, mark):
+        self.slow = self.slow or mark.name == "slow"
+
+
+def test_a_claim_stays_in_the_gate_beside_parameters_that_are_slow_by_hand(monkeypatch):
+    monkeypatch.delenv("E2E_SHARE", raising=False)
+    items = [Item("test_x.py::test_it", p, "slow") for p in ("long", "longer", "slow")]
+    durations.mark_slow(items, {items[0].nodeid: 3.0, items[1].nodeid: 4.0})
+    assert [i.slow for i in items] == [False, True, True]
 
 
 def git(folder, *words, when=None):
