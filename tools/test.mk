@@ -39,7 +39,7 @@ e2e-durations: ## end-to-end tests, and how long each takes into tests/e2e/durat
 
 # NEAR="--since COMMIT --seconds 30 --plan"
 NEAR ?=
-near: ## checks and tests of what a change is near to, in two minutes: NEAR=--plan says which
+near: | packages-test packages-check ## checks and tests of what a change is near to, in two minutes (NEAR=--plan)
 	@BUILD="$(BUILD)" $(PYTHON) -B tools/near $(NEAR)
 
 oracle: $(LIB) $(CAPTURE_SO) | packages-oracle ## our unwinder against gdb, libunwind and libdwfl, on real programs (minutes)

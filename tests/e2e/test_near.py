@@ -1,31 +1,22 @@
 # rooms: tools/near tools/check-lines tools/lint-since tests/e2e/durations.py
 """The loop of the day: `make near` takes what a change is near to; only what a change adds is looked at."""
-import importlib.machinery
-import importlib.util
 import os
 import subprocess
 import types
 
 import durations
 import pytest
-from conftest import ROOT
-
-
-def load(name):
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+from conftest import ROOT, load_tool
 
 
 @pytest.fixture(scope="module")
 def near():
-    return load("near")
+    return load_tool("near")
 
 
 @pytest.fixture(scope="module")
 def includes():
-    return load("layers").check_includes(str(ROOT))[1]
+    return load_tool("layers").check_includes(str(ROOT))[1]
 
 
 def test_a_change_is_near_to_its_room_and_to_those_that_include_it(near, includes):

@@ -1,21 +1,16 @@
 # rooms: tools/nightly
 """tools/nightly: parts take turns, remember what they found, and go on where the last call ended."""
 import datetime
-import importlib.machinery
-import importlib.util
 import json
 
 import pytest
 
-from conftest import ROOT
+from conftest import load_tool
 
 
 @pytest.fixture
 def nightly():
-    loader = importlib.machinery.SourceFileLoader("nightly", str(ROOT / "tools" / "nightly"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("nightly", loader))
-    loader.exec_module(module)
-    return module
+    return load_tool("nightly")
 
 
 @pytest.fixture
